@@ -1,0 +1,253 @@
+"""Divergences between a teacher's and a student's categorical distributions.
+
+Each function maps logits of shape `[..., classes]` to values of shape `[...]`,
+computed in float32 from log-softmax, in nats. None of them reduces, masks or
+weighs: `keras.losses.Loss` does that.
+
+`temperature` is a positive number, a scalar tensor or variable, or a tensor
+whose axes are the leading axes of the logits: `[batch]` or `[batch, length]`
+for logits of shape `[batch, length, classes]`.
+"""
+
+import math
+
+from keras import ops
+
+from keras_distill._checks import check_between
+from keras_distill._checks import check_positive
+from keras_distill._checks import check_same_shape
+
+
+def align_temperature(temperature, logits):
+    """Gives `temperature` the rank of `logits`, aligned with its leading axes.
+
+    Args:
+        temperature: Positive number, or scalar, `[batch]` or `[batch, length]`
+            tensor or variable.
+        logits: Tensor of shape `[..., classes]`.
+
+    Returns:
+        Float32 tensor that broadcasts against `logits`. Its last axis has
+        size 1. No gradient flows through it.
+
+    Raises:
+        ValueError: If a number is not positive, or if the axes of
+            `temperature` are not the leading axes of `logits`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> align_temperature(np.ones(2), np.zeros((2, 5, 3))).shape == (2, 1, 1)
+    True
+    """
+    if isinstance(temperature, int | float):
+        check_positive("temperature", temperature)
+    temperature = ops.convert_to_tensor(temperature, dtype="float32")
+    shape, expected = tuple(temperature.shape), tuple(logits.shape)[:-1]
+    if len(shape) > len(expected) or any(
+        m != n for m, n in zip(shape, expected) if m != 1 and None not in (m, n)
+    ):
+        raise ValueError(
+            "`temperature` must be a scalar, or have the leading axes of the "
+            f"logits, {expected}. Received: temperature.shape={shape}"
+        )
+    ones = (1,) * (len(expected) + 1 - len(shape))
+    return ops.stop_gradient(
+        ops.reshape(temperature, (*ops.shape(temperature), *ones))
+    )
+
+
+def forward_kl(teacher_logits, student_logits, temperature=1.0):
+    """KL divergence `KL(teacher || student)`, which covers the modes.
+
+    With `p = softmax(teacher_logits / T)` and `q = softmax(student_logits / T)`
+    the value is `sum_c p_c (log p_c - log q_c)`. A teacher logit of `-inf`
+    counts as probability 0 and contributes 0.
+
+    Args:
+        teacher_logits: Tensor of shape `[..., classes]`.
+        student_logits: Tensor of shape `[..., classes]`.
+        temperature: `T > 0`: a number, a scalar, or a tensor of the leading
+            axes. Divides both logits.
+
+    Returns:
+        Tensor of shape `[...]`. Zero where the distributions agree.
+
+    Raises:
+        ValueError: If the shapes differ or `temperature` does not fit.
+
+    Example:
+
+    >>> import numpy as np
+    >>> t, s = np.log([[0.5, 0.5]]), np.log([[0.25, 0.75]])
+    >>> round(float(forward_kl(t, s)[0]), 4)  # = log 2 - log 3 / 2
+    0.1438
+
+    Reference:
+        Hinton et al., 2015, https://arxiv.org/abs/1503.02531, eq. 1.
+    """
+    log_p, log_q = _log_probabilities(
+        teacher_logits, student_logits, temperature
+    )
+    return _kl(log_p, log_q)
+
+
+def reverse_kl(teacher_logits, student_logits, temperature=1.0):
+    """KL divergence `KL(student || teacher)`, which seeks a mode.
+
+    With `p = softmax(teacher_logits / T)` and `q = softmax(student_logits / T)`
+    the value is `sum_c q_c (log q_c - log p_c)`. It is infinite where a
+    teacher logit is `-inf` and the student's is not.
+
+    Args:
+        teacher_logits: Tensor of shape `[..., classes]`.
+        student_logits: Tensor of shape `[..., classes]`.
+        temperature: `T > 0`: a number, a scalar, or a tensor of the leading
+            axes. Divides both logits.
+
+    Returns:
+        Tensor of shape `[...]`. Zero where the distributions agree.
+
+    Raises:
+        ValueError: If the shapes differ or `temperature` does not fit.
+
+    Example:
+
+    >>> import numpy as np
+    >>> t, s = np.log([[0.5, 0.5]]), np.log([[0.25, 0.75]])
+    >>> round(float(reverse_kl(t, s)[0]), 4)  # = 3 / 4 log 3 - log 2
+    0.1308
+
+    Reference:
+        Gu et al., 2023, https://arxiv.org/abs/2306.08543, section 2.1.
+    """
+    log_p, log_q = _log_probabilities(
+        teacher_logits, student_logits, temperature
+    )
+    return _kl(log_q, log_p)
+
+
+def generalized_jsd(
+    teacher_logits,
+    student_logits,
+    beta=0.5,
+    temperature=1.0,
+    normalize=False,
+):
+    """Generalised Jensen-Shannon divergence between teacher and student.
+
+    With `p` and `q` the teacher's and the student's distributions and
+    `m = beta p + (1 - beta) q` the value is
+    `beta KL(p || m) + (1 - beta) KL(q || m)`. At the ends it is a KL
+    divergence: `KL(p || q)` for `beta=0`, `KL(q || p)` for `beta=1`. Between
+    them it is bounded by `log 2` and shrinks towards either end;
+    `normalize=True` divides by `beta (1 - beta)`, which makes it continuous.
+
+    Args:
+        teacher_logits: Tensor of shape `[..., classes]`.
+        student_logits: Tensor of shape `[..., classes]`.
+        beta: Float between 0 and 1, the teacher's share of the mixture.
+        temperature: `T > 0`: a number, a scalar, or a tensor of the leading
+            axes. Divides both logits.
+        normalize: Boolean. Whether to divide by `beta (1 - beta)` for a `beta`
+            that is neither 0 nor 1.
+
+    Returns:
+        Tensor of shape `[...]`. Zero where the distributions agree.
+
+    Raises:
+        ValueError: If `beta` is not between 0 and 1, the shapes differ or
+            `temperature` does not fit.
+
+    Example:
+
+    >>> import numpy as np
+    >>> t, s = np.log([[0.7, 0.2, 0.1]]), np.log([[0.4, 0.4, 0.2]])
+    >>> round(float(generalized_jsd(t, s, beta=0.5)[0]), 4)
+    0.0462
+
+    Reference:
+        Agarwal et al., 2024, https://arxiv.org/abs/2306.13649, eq. 1.
+    """
+    check_between("beta", beta, 0, 1)
+    if beta == 0:
+        return forward_kl(teacher_logits, student_logits, temperature)
+    if beta == 1:
+        return reverse_kl(teacher_logits, student_logits, temperature)
+    log_p, log_q = _log_probabilities(
+        teacher_logits, student_logits, temperature
+    )
+    log_m = _log_mixture(log_p, log_q, beta)
+    value = beta * _kl(log_p, log_m) + (1 - beta) * _kl(log_q, log_m)
+    return value / (beta * (1 - beta)) if normalize else value
+
+
+def soft_cross_entropy(teacher_logits, student_logits, temperature=1.0):
+    """Cross-entropy of the student under the teacher's distribution.
+
+    With `p = softmax(teacher_logits / T)` and `q = softmax(student_logits / T)`
+    the value is `-sum_c p_c log q_c`: the forward KL plus the teacher's
+    entropy, hence the same gradient.
+
+    Args:
+        teacher_logits: Tensor of shape `[..., classes]`.
+        student_logits: Tensor of shape `[..., classes]`.
+        temperature: `T > 0`: a number, a scalar, or a tensor of the leading
+            axes. Divides both logits.
+
+    Returns:
+        Tensor of shape `[...]`. The teacher's entropy where the distributions
+        agree.
+
+    Raises:
+        ValueError: If the shapes differ or `temperature` does not fit.
+
+    Example:
+
+    >>> import numpy as np
+    >>> t, s = np.log([[0.5, 0.5]]), np.log([[0.25, 0.75]])
+    >>> round(float(soft_cross_entropy(t, s)[0]), 4)  # = 2 log 2 - log 3 / 2
+    0.837
+
+    Reference:
+        Hinton et al., 2015, https://arxiv.org/abs/1503.02531, section 2.
+    """
+    log_p, log_q = _log_probabilities(
+        teacher_logits, student_logits, temperature
+    )
+    p = ops.exp(log_p)
+    return -ops.sum(p * ops.where(p > 0, log_q, 0.0), axis=-1)
+
+
+def _log_probabilities(teacher_logits, student_logits, temperature):
+    """Returns both log-softmaxes at `temperature`, in float32."""
+    teacher_logits = ops.convert_to_tensor(teacher_logits, dtype="float32")
+    student_logits = ops.convert_to_tensor(student_logits, dtype="float32")
+    check_same_shape(
+        "teacher_logits", teacher_logits, "student_logits", student_logits
+    )
+    temperature = align_temperature(temperature, teacher_logits)
+    return (
+        ops.log_softmax(teacher_logits / temperature, axis=-1),
+        ops.log_softmax(student_logits / temperature, axis=-1),
+    )
+
+
+def _kl(log_p, log_q):
+    """Returns `sum_c p_c (log p_c - log q_c)`, with `0 log 0 = 0`."""
+    p = ops.exp(log_p)
+    # Selected before the difference: the gradient of -inf - x is not a number.
+    log_p = ops.where(p > 0, log_p, 0.0)
+    log_q = ops.where(p > 0, log_q, 0.0)
+    return ops.sum(p * (log_p - log_q), axis=-1)
+
+
+def _log_mixture(log_p, log_q, beta):
+    """Returns `log(beta p + (1 - beta) q)`; where both are 0, any number."""
+    possible = ops.maximum(log_p, log_q) > -math.inf
+    terms = [
+        ops.where(possible, log_p, 0.0) + math.log(beta),
+        ops.where(possible, log_q, 0.0) + math.log1p(-beta),
+    ]
+    # Not `ops.logaddexp`, whose gradient on TensorFlow is wrong at ties.
+    return ops.logsumexp(ops.stack(terms, axis=-1), axis=-1)
