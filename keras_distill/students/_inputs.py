@@ -1,0 +1,143 @@
+"""What the small students share: inputs, embedding table, masked pooling."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_distill._checks import check_integer
+from keras_distill.students._encoders import find_backbone
+
+
+def token_inputs():
+    """Inputs `token_ids` and `padding_mask`, `[batch, length]`, int32.
+
+    They go to `keras.Model` as a list: Keras then picks them by name from a
+    dict, which may hold more (a BERT teacher's `segment_ids`).
+    """
+    return [
+        keras.Input((None,), dtype="int32", name=name)
+        for name in ("token_ids", "padding_mask")
+    ]
+
+
+def embed(token_ids, padding_mask, embeddings, rank, dtype):
+    """Looks tokens up in a table; padded positions are zero.
+
+    Args:
+        token_ids: Keras tensor of shape `[batch, length]`.
+        padding_mask: Keras tensor of shape `[batch, length]`.
+        embeddings: `(vocabulary, dim)`, a table of that shape, or a model
+            around a KerasHub backbone, whose table is copied.
+        rank: Integer below `dim`, or `None`. Width of the table; a linear map
+            to `dim` follows.
+        dtype: The layers' dtype policy.
+
+    Returns:
+        Keras tensors of shapes `[batch, length, dim]` and (the mask, in the
+        same dtype) `[batch, length, 1]`.
+    """
+    table, vocabulary, dim = _resolve(embeddings)
+    if rank is not None:
+        _check_rank(rank, dim)
+    lookup = keras.layers.Embedding(
+        vocabulary, rank or dim, dtype=dtype, name="token_embedding"
+    )
+    vectors = lookup(token_ids)
+    mask = ops.expand_dims(ops.cast(padding_mask, vectors.dtype), axis=-1)
+    vectors = vectors * mask
+    factors = [table]
+    layers = [lookup]
+    if rank is not None:
+        project = keras.layers.Dense(
+            dim, use_bias=False, dtype=dtype, name="token_projection"
+        )
+        vectors = project(vectors)
+        layers.append(project)
+        factors = [None] * 2 if table is None else _factorize(table, rank)
+    for layer, weights in zip(layers, factors):
+        if weights is not None:
+            layer.set_weights([weights])
+    return vectors, mask
+
+
+def check_dropout(value):
+    """Raises `ValueError` unless `0 <= value < 1`."""
+    if not 0 <= value < 1:
+        raise ValueError(
+            "`dropout` must be at least 0 and below 1. "
+            f"Received: dropout={value}"
+        )
+
+
+def masked_mean(x, mask):
+    """Mean over the valid positions; 0 for a row without any.
+
+    Args:
+        x: Keras tensor of shape `[batch, length, dim]`.
+        mask: Keras tensor of shape `[batch, length, 1]`, in the dtype of `x`.
+
+    Returns:
+        Keras tensor of shape `[batch, dim]`.
+    """
+    count = ops.maximum(ops.sum(mask, axis=1), 1.0)
+    return ops.sum(x * mask, axis=1) / count
+
+
+def _resolve(embeddings):
+    """The table (or `None`), its vocabulary size and its width."""
+    if isinstance(embeddings, keras.Layer):
+        table = _teacher_table(embeddings)
+    elif isinstance(embeddings, tuple):
+        return None, *_check_table_shape(embeddings)
+    else:
+        table = np.asarray(embeddings)
+    vocabulary, dim = _check_table_shape(table.shape)
+    return table.astype("float32"), vocabulary, dim
+
+
+def _teacher_table(teacher):
+    backbone = find_backbone(teacher)
+    if backbone is None:
+        raise ValueError(
+            "`embeddings` must be a KerasHub backbone or task, or a model "
+            "around one, when it is a model: no layer `token_embedding` was "
+            "found. Pass the table itself, an array of shape "
+            "`[vocabulary, dim]`, instead. Received: "
+            f"embeddings={teacher.name} ({type(teacher).__name__})"
+        )
+    table = backbone.token_embedding.embeddings
+    return ops.convert_to_numpy(ops.cast(table, "float32"))
+
+
+def _check_table_shape(shape):
+    if len(shape) != 2:
+        raise ValueError(
+            "`embeddings` must be a KerasHub model, an array of shape "
+            "`[vocabulary, dim]`, or a tuple `(vocabulary, dim)` for a table "
+            f"trained from scratch. Received: shape={tuple(shape)}"
+        )
+    check_integer("embeddings[0]", shape[0], minimum=1)
+    check_integer("embeddings[1]", shape[1], minimum=1)
+    return shape
+
+
+def _check_rank(rank, dim):
+    check_integer("embedding_rank", rank, minimum=1)
+    if rank >= dim:
+        raise ValueError(
+            "`embedding_rank` must be below the width of the embeddings, "
+            f"{dim}: it would save nothing. Pass `None` for the whole table. "
+            f"Received: embedding_rank={rank}"
+        )
+
+
+def _factorize(table, rank):
+    """The best factors `[vocabulary, rank]`, `[rank, dim]` of a table.
+
+    The truncated SVD by way of the small `[dim, dim]` Gram matrix, whose
+    eigenvectors are the right singular vectors.
+    """
+    table = table.astype("float64")
+    _, vectors = np.linalg.eigh(table.T @ table)
+    basis = vectors[:, ::-1][:, :rank]
+    return table @ basis, basis.T

@@ -1,0 +1,175 @@
+"""The sizes of a shrunk encoder, and the checks on them."""
+
+import keras_hub
+import numpy as np
+
+from keras_distill._checks import check_integer
+from keras_distill.layer_maps import uniform_layer_map
+
+FAMILIES = (
+    keras_hub.models.BertBackbone,
+    keras_hub.models.RobertaBackbone,
+    keras_hub.models.DistilBertBackbone,
+    keras_hub.models.AlbertBackbone,
+    keras_hub.models.ElectraBackbone,
+)
+# The small BERT of the literature: width, then heads and inner width.
+STANDARD_SIZES = {312: (12, 1200)}
+
+
+def check_encoder(teacher, backbone):
+    """Raises unless `backbone` can be shrunk, and `teacher` built around it."""
+    rebuildable = (
+        teacher is backbone
+        or isinstance(teacher, keras_hub.models.Task)
+        or any(op is backbone for op in getattr(teacher, "operations", []))
+    )
+    if not rebuildable or not isinstance(backbone, FAMILIES):
+        names = ", ".join(family.__name__ for family in FAMILIES)
+        raise ValueError(
+            f"`teacher` must be a KerasHub encoder ({names}), a KerasHub task "
+            "with one of them, or a functional model with one of them among "
+            "its layers. For another model, pass its backbone and build the "
+            "head around the result. "
+            f"Received: teacher={teacher} ({type(teacher).__name__})"
+        )
+    for layer in backbone._flatten_layers():
+        if layer.quantization_mode or getattr(layer, "lora_enabled", False):
+            raise ValueError(
+                "`teacher` must hold plain weights: shrink it before it is "
+                "quantized or given LoRA weights. Received: a teacher with "
+                f"such weights in layer {layer.path}"
+            )
+
+
+def shrunk_config(
+    backbone, num_layers, hidden_dim, intermediate_dim, num_heads
+):
+    """The student backbone's config: the teacher's, with smaller sizes."""
+    config = backbone.get_config()
+    _check_num_layers(num_layers, config)
+    if hidden_dim is None:
+        hidden_dim = config["hidden_dim"]
+    _check_hidden_dim(hidden_dim, config)
+    heads, inner = _default_sizes(hidden_dim, config)
+    num_heads = heads if num_heads is None else num_heads
+    intermediate_dim = inner if intermediate_dim is None else intermediate_dim
+    check_integer("intermediate_dim", intermediate_dim, minimum=1)
+    _check_num_heads(num_heads, hidden_dim, config)
+    config.update(
+        num_layers=num_layers,
+        hidden_dim=hidden_dim,
+        intermediate_dim=intermediate_dim,
+        num_heads=num_heads,
+        trainable=True,
+    )
+    del config["name"]
+    return config
+
+
+def complete_layer_map(layer_map, backbone, config):
+    """The teacher's layer for each of the student's, counted from 1.
+
+    Args:
+        layer_map: List of pairs `(teacher_state, student_state)`, or `None`
+            for the uniform one.
+        backbone: The teacher's backbone.
+        config: The student's config.
+
+    Returns:
+        Dict from the student's layer to the teacher's.
+    """
+    if layer_map is None:
+        layer_map = uniform_layer_map(backbone.num_layers, config["num_layers"])
+    else:
+        _check_layer_map_applies(backbone, config)
+        _check_layer_map(layer_map, backbone.num_layers, config["num_layers"])
+    return {student: teacher for teacher, student in layer_map if student}
+
+
+def _check_layer_map(layer_map, teacher_layers, student_layers):
+    pairs = [tuple(np.atleast_1d(pair)) for pair in layer_map]
+    layers = [pair for pair in pairs if pair != (0, 0)]
+    if (
+        any(len(pair) != 2 for pair in layers)
+        or any(pair[0] not in range(1, teacher_layers + 1) for pair in layers)
+        or sorted(k for _, k in layers) != list(range(1, student_layers + 1))
+    ):
+        raise ValueError(
+            "`layer_map` must hold one pair `(teacher_layer, student_layer)` "
+            f"for each of the student's layers 1 to {student_layers}, with "
+            f"teacher layers from 1 to {teacher_layers}; `(0, 0)`, the "
+            "embeddings, may be among them. "
+            f"Received: layer_map={layer_map}"
+        )
+
+
+def _check_layer_map_applies(backbone, config):
+    if config.get("num_groups"):
+        raise ValueError(
+            "`layer_map` must be left out for ALBERT, whose layers share their "
+            "weights: each group of the student copies the teacher's group."
+        )
+    if config["hidden_dim"] != backbone.hidden_dim:
+        raise ValueError(
+            "`layer_map` must be left out where `hidden_dim` differs from the "
+            "teacher's: no layer can be copied. Received: "
+            f"hidden_dim={config['hidden_dim']}, teacher's "
+            f"hidden_dim={backbone.hidden_dim}"
+        )
+
+
+def _check_num_layers(num_layers, config):
+    check_integer("num_layers", num_layers, minimum=1)
+    if num_layers > config["num_layers"]:
+        raise ValueError(
+            "`num_layers` must be at most the teacher's, "
+            f"{config['num_layers']}. Received: num_layers={num_layers}"
+        )
+    groups = config.get("num_groups", 1)
+    if num_layers % groups:
+        raise ValueError(
+            "`num_layers` must be divisible by the teacher's `num_groups`, "
+            f"{groups}. Received: num_layers={num_layers}"
+        )
+
+
+def _check_hidden_dim(hidden_dim, config):
+    check_integer("hidden_dim", hidden_dim, minimum=1)
+    if hidden_dim > config["hidden_dim"]:
+        raise ValueError(
+            "`hidden_dim` must be at most the teacher's, "
+            f"{config['hidden_dim']}. Received: hidden_dim={hidden_dim}"
+        )
+
+
+def _check_num_heads(num_heads, hidden_dim, config):
+    if num_heads is None:
+        raise ValueError(
+            "`num_heads` must be given: neither the teacher's "
+            f"{config['num_heads']} heads nor heads of its size, "
+            f"{config['hidden_dim'] // config['num_heads']}, divide "
+            f"`hidden_dim`. Received: hidden_dim={hidden_dim}, num_heads=None"
+        )
+    check_integer("num_heads", num_heads, minimum=1)
+    if hidden_dim % num_heads:
+        raise ValueError(
+            "`hidden_dim` must be divisible by `num_heads`. "
+            f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
+        )
+
+
+def _default_sizes(hidden_dim, config):
+    """The number of heads (`None` if there is no rule) and the inner width."""
+    teacher_dim, teacher_heads = config["hidden_dim"], config["num_heads"]
+    if hidden_dim in STANDARD_SIZES and hidden_dim != teacher_dim:
+        return STANDARD_SIZES[hidden_dim]
+    inner = round(config["intermediate_dim"] * hidden_dim / teacher_dim)
+    head_dim = teacher_dim // teacher_heads
+    if hidden_dim % teacher_heads == 0:
+        heads = teacher_heads
+    elif hidden_dim % head_dim == 0:
+        heads = hidden_dim // head_dim
+    else:
+        heads = None
+    return heads, max(1, inner)

@@ -1,0 +1,64 @@
+"""A classifier on the mean of an encoder's states."""
+
+import keras
+from keras import ops
+
+from keras_distill._checks import check_integer
+from keras_distill.students._inputs import check_dropout
+from keras_distill.students._inputs import masked_mean
+
+
+def mean_pooled_classifier(
+    backbone, num_classes, dropout=0.1, name="mean_pooled_classifier"
+):
+    """A KerasHub encoder, the mean over its tokens' states, a linear head.
+
+    A small encoder without pretraining learns from the mean of all states
+    where it does not from the state of [CLS] alone.
+
+    Args:
+        backbone: A KerasHub encoder backbone, which becomes part of the model.
+        num_classes: Integer, the number of logits.
+        dropout: Float, `0 <= dropout < 1`, on the mean.
+        name: String, the model's name.
+
+    Returns:
+        A `keras.Model` from the backbone's dict of inputs to logits
+        `[batch, num_classes]`.
+
+    Raises:
+        ValueError: If a number is out of its range, or if `backbone` has no
+            input `padding_mask`.
+
+    Example:
+
+    >>> import keras_hub
+    >>> import numpy as np
+    >>> backbone = keras_hub.models.DistilBertBackbone(50, 2, 2, 16, 32)
+    >>> model = mean_pooled_classifier(backbone, num_classes=3)
+    >>> token_ids = np.array([[7, 9, 0]])
+    >>> logits = model({"token_ids": token_ids, "padding_mask": token_ids > 0})
+    >>> tuple(logits.shape)
+    (1, 3)
+    """
+    check_integer("num_classes", num_classes, minimum=1)
+    check_dropout(dropout)
+    sources = getattr(backbone, "input", None)
+    if not isinstance(sources, dict) or "padding_mask" not in sources:
+        raise ValueError(
+            "`backbone` must be a KerasHub encoder with an input "
+            f"`padding_mask`. Received: backbone={backbone}"
+        )
+    inputs = {
+        key: keras.Input(source.shape[1:], dtype=source.dtype, name=key)
+        for key, source in sources.items()
+    }
+    states = backbone(inputs)
+    if isinstance(states, dict):
+        states = states["sequence_output"]
+    mask = ops.cast(inputs["padding_mask"], states.dtype)
+    x = masked_mean(states, ops.expand_dims(mask, axis=-1))
+    dtype = backbone.dtype_policy
+    x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
+    logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
+    return keras.Model(inputs, logits, name=name)

@@ -1,0 +1,161 @@
+"""A smaller encoder of the teacher's family."""
+
+import itertools
+
+import keras
+import keras_hub
+
+from keras_distill.students._encoders import find_backbone
+from keras_distill.students._shrink_config import check_encoder
+from keras_distill.students._shrink_config import complete_layer_map
+from keras_distill.students._shrink_config import shrunk_config
+
+
+def shrink(
+    teacher,
+    num_layers=4,
+    hidden_dim=None,
+    intermediate_dim=None,
+    num_heads=None,
+    layer_map=None,
+    dtype=None,
+):
+    """A KerasHub encoder with fewer or narrower layers than the teacher's.
+
+    Every layer whose weights keep their shapes starts as a copy of the
+    teacher's: the embeddings, the encoder layers that `layer_map` chooses, the
+    pooler and the head. A layer that changes its width starts afresh
+    (`keras.utils.set_random_seed` makes it repeatable). The copies are the
+    student's own: training it leaves the teacher as it is.
+
+    ALBERT's layers share their weights, by group: the student keeps the number
+    of groups and copies each group.
+
+    Args:
+        teacher: A KerasHub BERT, RoBERTa, DistilBERT, ALBERT or ELECTRA
+            backbone, a task with such a backbone (a text classifier), or a
+            functional Keras model around one.
+        num_layers: Integer, at most the teacher's.
+        hidden_dim: Integer, at most the teacher's, which is the default.
+        intermediate_dim: Integer. Defaults to the teacher's ratio of it to
+            `hidden_dim`, and to 1200 for the standard width 312.
+        num_heads: Integer, a divisor of `hidden_dim`. Defaults to the
+            teacher's number of heads, else to its size of heads, where that
+            divides `hidden_dim`, and to 12 for the standard width 312.
+        layer_map: List of pairs `(teacher_layer, student_layer)`, counted from
+            1, one for each layer of the student. `(0, 0)`, the embeddings, may
+            be in it. Defaults to `uniform_layer_map`: 12 layers to 4 copies
+            the layers 3, 6, 9 and 12.
+        dtype: The student's dtype or dtype policy. Defaults to the teacher's.
+
+    Returns:
+        What `teacher` is: a backbone, a task (sharing the teacher's
+        preprocessor), or a functional model; trainable throughout.
+
+    Raises:
+        ValueError: If `teacher` is no such model, if a size is out of range or
+            does not fit the others, or if `layer_map` does not name a teacher
+            layer for each student layer.
+
+    Example:
+
+    >>> import keras_hub
+    >>> teacher = keras_hub.models.BertBackbone(50, 6, 2, 16, 32)
+    >>> student = shrink(teacher, num_layers=3)  # Copies layers 2, 4 and 6.
+    >>> student.num_layers, student.hidden_dim
+    (3, 16)
+
+    Reference:
+        Sun et al., 2019, https://arxiv.org/abs/1908.09355, section 4.3 (layers
+        copied); Jiao et al., 2020, https://arxiv.org/abs/1909.10351 (4 x 312).
+    """
+    backbone = find_backbone(teacher)
+    check_encoder(teacher, backbone)
+    config = shrunk_config(
+        backbone, num_layers, hidden_dim, intermediate_dim, num_heads
+    )
+    layer_map = complete_layer_map(layer_map, backbone, config)
+    if dtype is not None:
+        config["dtype"] = keras.dtype_policies.serialize(
+            keras.dtype_policies.get(dtype)
+        )
+    small = type(backbone).from_config(config)
+    _copy_backbone(backbone, small, layer_map)
+    if teacher is backbone:
+        return small
+    if isinstance(teacher, keras_hub.models.Task):
+        return _shrink_task(teacher, small)
+    return _shrink_functional(teacher, backbone, small)
+
+
+def _copy_backbone(teacher, student, layer_map):
+    """Copies all layers by name, and the encoder layers by `layer_map`."""
+    _copy_layers(teacher, student, skip=_encoder_layers(teacher))
+    if hasattr(teacher, "num_groups"):
+        pairs = zip(_encoder_layers(teacher), _encoder_layers(student))
+    else:
+        pairs = (
+            (
+                teacher.transformer_layers[t - 1],
+                student.transformer_layers[s - 1],
+            )
+            for s, t in layer_map.items()
+        )
+    for source, target in pairs:
+        _copy_where_shapes_agree(source, target)
+
+
+def _encoder_layers(backbone):
+    return keras.tree.flatten(backbone.transformer_layers)
+
+
+def _copy_layers(teacher, student, skip):
+    """Copies the direct layers that both models have under one name."""
+    targets = {layer.name: layer for layer in student.layers}
+    for layer in teacher.layers:
+        if layer.name in targets and not any(layer is one for one in skip):
+            _copy_where_shapes_agree(layer, targets[layer.name])
+
+
+def _copy_where_shapes_agree(source, target):
+    """Copies each innermost layer whose weights all have the same shapes.
+
+    All or none of a layer: a bias without its kernel would be no use.
+    """
+    pairs = zip(source.weights, target.weights, strict=True)
+    for _, group in itertools.groupby(pairs, lambda pair: _owner(pair[0])):
+        pairs_of_layer = list(group)
+        if all(weight.shape == copy.shape for weight, copy in pairs_of_layer):
+            for weight, copy in pairs_of_layer:
+                copy.assign(weight.value)
+
+
+def _owner(weight):
+    return weight.path.rpartition("/")[0]
+
+
+def _shrink_task(teacher, backbone):
+    config = teacher.get_config()
+    del config["name"]
+    config["backbone"] = backbone
+    config["preprocessor"] = teacher.preprocessor
+    if config.get("hidden_dim") == teacher.backbone.hidden_dim:
+        config["hidden_dim"] = backbone.hidden_dim
+    student = type(teacher).from_config(config)
+    _copy_layers(teacher, student, skip=[teacher.backbone])
+    return student
+
+
+def _shrink_functional(teacher, backbone, small):
+    """Clones the model with the small backbone in the place of the large."""
+
+    def clone(layer):
+        if layer is backbone:
+            return small
+        twin = type(layer).from_config(layer.get_config())
+        twin.trainable = True
+        return twin
+
+    student = keras.models.clone_model(teacher, clone_function=clone)
+    _copy_layers(teacher, student, skip=[backbone])
+    return student
