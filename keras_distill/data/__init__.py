@@ -1,0 +1,13 @@
+"""Text classification data: sources, vocabularies and tf.data pipelines."""
+
+from keras_distill.data.pipelines import EncodedDataset as EncodedDataset
+from keras_distill.data.pipelines import batches as batches
+from keras_distill.data.pipelines import encode as encode
+from keras_distill.data.sources import load as load
+from keras_distill.data.splits import UNLABELLED as UNLABELLED
+from keras_distill.data.splits import TextDataset as TextDataset
+from keras_distill.data.splits import TextSplits as TextSplits
+from keras_distill.data.splits import keep_labels as keep_labels
+from keras_distill.data.vocabulary import bert_preprocessor as bert_preprocessor
+from keras_distill.data.vocabulary import train_vocabulary as train_vocabulary
+from keras_distill.data.vocabulary import write_vocabulary as write_vocabulary

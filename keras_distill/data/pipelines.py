@@ -1,0 +1,204 @@
+"""tf.data pipelines of token ids: tokenised once, batched many times."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from keras_distill._checks import check_positive
+from keras_distill.data.splits import UNLABELLED
+
+CHUNK = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodedDataset:
+    """Token arrays of a `TextDataset`.
+
+    Args:
+        inputs: Dictionary of int32 arrays of shape `[rows, length]`, the
+            model's inputs, padded on the right.
+        labels: int32 array of shape `[rows]`; `-1` is a row without a label.
+        lengths: int32 array of shape `[rows]`, tokens before the padding.
+    """
+
+    inputs: dict
+    labels: np.ndarray
+    lengths: np.ndarray
+
+    def __len__(self):
+        return len(self.labels)
+
+    @property
+    def width(self):
+        """Tokens in each row, padding included."""
+        return self.inputs["token_ids"].shape[1]
+
+
+def encode(dataset, preprocessor):
+    """Tokenises every text once.
+
+    Args:
+        dataset: `TextDataset`.
+        preprocessor: A KerasHub text classifier preprocessor; its
+            `sequence_length` is the length of the rows.
+
+    Returns:
+        `EncodedDataset`.
+
+    Example:
+
+    >>> from keras_distill.data import TextDataset
+    >>> from keras_distill.data import bert_preprocessor
+    >>> vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]
+    >>> texts = TextDataset(["Good good", "good"], [1, 0])
+    >>> encode(texts, bert_preprocessor(vocabulary, 8)).lengths.tolist()
+    [4, 3]
+    """
+    chunks = [
+        preprocessor(dataset.texts[start : start + CHUNK])
+        for start in range(0, len(dataset), CHUNK)
+    ]
+    inputs = {
+        key: np.concatenate([np.asarray(chunk[key]) for chunk in chunks])
+        for key in chunks[0]
+    }
+    inputs = {key: value.astype("int32") for key, value in inputs.items()}
+    lengths = inputs["padding_mask"].sum(axis=1, dtype="int32")
+    return EncodedDataset(inputs, dataset.labels, lengths)
+
+
+def batches(
+    encoded,
+    batch_size,
+    shuffle=False,
+    seed=0,
+    lengths=None,
+    labelled_per_batch=None,
+    drop_remainder=False,
+):
+    """Batches of `(inputs, labels)` for `fit`, `evaluate` and `predict`.
+
+    Args:
+        encoded: `EncodedDataset`.
+        batch_size: Integer.
+        shuffle: Boolean. A new order in each epoch, the same epochs for the
+            same seed.
+        seed: Integer, used with `shuffle`.
+        lengths: Increasing sequence of integers: rows are grouped by the
+            shortest of these lengths that holds them, and each batch is cut
+            to it, so that few shapes occur. Defaults to the full width.
+        labelled_per_batch: Integer. Every batch then holds this many labelled
+            rows, which repeat as often as needed, and rows without a label
+            for the rest; an epoch is one pass over the latter. Defaults to
+            one pass over all rows, as they come.
+        drop_remainder: Boolean. Drops the last batch of each length if it is
+            not full.
+
+    Returns:
+        `tf.data.Dataset` of `(inputs, labels)`: a dictionary of int32 tensors
+        of shape `[batch, length]` and an int32 tensor of shape `[batch]`.
+
+    Raises:
+        ValueError: `lengths` do not increase or are too short for the longest
+            row, or `labelled_per_batch` does not fit.
+    """
+    check_positive("batch_size", batch_size)
+    if labelled_per_batch is None:
+        lengths = _checked_lengths(encoded, lengths)
+        rows = _rows(np.arange(len(encoded)), shuffle, seed)
+        groups = _grouped(rows, encoded, batch_size, lengths, drop_remainder)
+    else:
+        if lengths is not None:
+            raise ValueError(
+                "`lengths` cannot be combined with `labelled_per_batch`. "
+                f"Received: lengths={lengths}, "
+                f"labelled_per_batch={labelled_per_batch}. Leave one out"
+            )
+        groups = _mixed(
+            encoded,
+            (labelled_per_batch, batch_size - labelled_per_batch),
+            shuffle,
+            seed,
+            drop_remainder,
+        )
+        lengths = [encoded.width]
+    inputs = {key: tf.constant(v) for key, v in encoded.inputs.items()}
+    labels = tf.constant(encoded.labels)
+
+    static = lengths[0] if len(lengths) == 1 else None
+
+    def gather(rows, length):
+        batch = {k: tf.gather(v, rows)[:, :length] for k, v in inputs.items()}
+        for tensor in batch.values():
+            tensor.set_shape([None, static])
+        return batch, tf.gather(labels, rows)
+
+    return groups.map(gather).prefetch(2)
+
+
+def _checked_lengths(encoded, lengths):
+    lengths = [encoded.width] if lengths is None else list(lengths)
+    longest = int(encoded.lengths.max())
+    increasing = all(a < b for a, b in zip([0, *lengths], lengths))
+    if (
+        not lengths
+        or not increasing
+        or not (longest <= lengths[-1] <= encoded.width)
+    ):
+        raise ValueError(
+            "`lengths` must increase, and the last one must lie between the "
+            f"longest row ({longest}) and the full width ({encoded.width}). "
+            f"Received: lengths={lengths}"
+        )
+    return lengths
+
+
+def _rows(rows, shuffle, seed):
+    """Positions one by one, in a new order for each pass if shuffled."""
+    dataset = tf.data.Dataset.from_tensor_slices(rows.astype("int64"))
+    if shuffle:
+        dataset = dataset.shuffle(len(rows), seed=seed)
+    return dataset
+
+
+def _grouped(rows, encoded, batch_size, lengths, drop_remainder):
+    """Yields (positions, length): rows of similar length together."""
+    if len(lengths) == 1:
+        groups = rows.batch(batch_size, drop_remainder=drop_remainder)
+        return groups.map(lambda batch: (batch, lengths[0]))
+    buckets = np.searchsorted(lengths, encoded.lengths)
+    sizes = np.bincount(buckets)
+    full = sizes if drop_remainder else sizes + batch_size - 1
+    bucket_of_row = tf.constant(buckets)
+    bucket_length = tf.constant(lengths, dtype="int64")
+    groups = rows.group_by_window(
+        key_func=lambda row: tf.gather(bucket_of_row, row),
+        reduce_func=lambda bucket, window: window.batch(
+            batch_size, drop_remainder=drop_remainder
+        ).map(lambda batch: (batch, tf.gather(bucket_length, bucket))),
+        window_size=batch_size,
+    )
+    return groups.apply(
+        tf.data.experimental.assert_cardinality(int(sum(full // batch_size)))
+    )
+
+
+def _mixed(encoded, counts, shuffle, seed, drop_remainder):
+    """Yields (positions, length): a fixed number of labelled rows in each."""
+    labelled = np.flatnonzero(encoded.labels != UNLABELLED)
+    unlabelled = np.flatnonzero(encoded.labels == UNLABELLED)
+    if min(counts) < 1 or not len(labelled) or not len(unlabelled):
+        raise ValueError(
+            "`labelled_per_batch` must lie between 1 and batch_size - 1, and "
+            "there must be rows with and without labels. Received: "
+            f"labelled_per_batch={counts[0]}, batch_size={sum(counts)}, "
+            f"{len(labelled)} labelled and {len(unlabelled)} unlabelled rows"
+        )
+    first = _rows(labelled, shuffle, seed).repeat()
+    first = first.batch(counts[0], drop_remainder=True)
+    second = _rows(unlabelled, shuffle, seed + 1)
+    second = second.batch(counts[1], drop_remainder=drop_remainder)
+    return tf.data.Dataset.zip(first, second).map(
+        lambda a, b: (tf.concat([a, b], axis=0), encoded.width)
+    )

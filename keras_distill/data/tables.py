@@ -1,0 +1,86 @@
+"""TSV and CSV files as rows of (text, label), with errors that name lines."""
+
+import csv
+import pathlib
+
+SUFFIXES = (".tsv", ".csv")
+MISSING = {"", "-1"}
+
+
+def read_table(path, text_column="text", label_column="label"):
+    """Reads a file with a header line.
+
+    A `.csv` file may quote its fields. A `.tsv` file is split at tabs and
+    quotes are plain characters, as in GLUE and SST.
+
+    Args:
+        path: Path of a `.tsv` or `.csv` file, UTF-8.
+        text_column: String, the name in the header.
+        label_column: String, the name in the header.
+
+    Returns:
+        List of `(text, label)`; a label is a string, or `None` where the
+        field is empty or `-1`.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is empty, is not UTF-8, lacks a column, or a line
+            has an empty text or the wrong number of fields.
+    """
+    path = pathlib.Path(path)
+    if path.suffix not in SUFFIXES:
+        raise ValueError(
+            "A table must be a .tsv or .csv file with a header line. "
+            f"Received: path={str(path)!r}"
+        )
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no such file. Received: path={str(path)!r}"
+        )
+    try:
+        content = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"A table must be UTF-8. Received: {str(path)!r} with byte "
+            f"0x{error.object[error.start]:02x} at offset {error.start}. "
+            "Convert it, for example with `iconv -f latin1 -t utf-8`"
+        ) from error
+    return _rows(path, content, (text_column, label_column))
+
+
+def _rows(path, content, columns):
+    lines = csv.reader(
+        content.splitlines(keepends=True),
+        delimiter="\t" if path.suffix == ".tsv" else ",",
+        quoting=csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL,
+    )
+    header = next(lines, [])
+    for name in columns:
+        if header.count(name) != 1:
+            raise ValueError(
+                f"{path.name} must have exactly one column {name!r} in its "
+                f"first line. Received: columns={header}"
+            )
+    text_at, label_at = map(header.index, columns)
+    rows = []
+    for fields in lines:
+        if not fields:
+            continue
+        where = f"{path.name}, line {lines.line_num}"
+        if len(fields) != len(header):
+            raise ValueError(
+                f"Each line must have {len(header)} fields, as the header "
+                f"{header}. Received: {len(fields)} fields in {where}"
+            )
+        text, label = fields[text_at].strip(), fields[label_at].strip()
+        if not text:
+            raise ValueError(
+                f"Every row needs a text. Received: an empty text in {where}. "
+                "Remove the row"
+            )
+        rows.append((text, None if label in MISSING else label))
+    if not rows:
+        raise ValueError(
+            f"A table must have rows below its header. Received: {str(path)!r}"
+        )
+    return rows
