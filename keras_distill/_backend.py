@@ -1,0 +1,31 @@
+"""The few things that Keras has no public name for, in one place."""
+
+import keras
+from keras.src.backend import get_keras_mask
+from keras.src.backend import set_keras_mask
+from keras.src.losses.loss import scale_loss_for_distribution
+from keras.src.losses.loss import unscale_loss_for_distribution
+
+SUPPORTED = ("tensorflow", "jax")
+
+get_mask = get_keras_mask
+set_mask = set_keras_mask
+scale_for_distribution = scale_loss_for_distribution
+unscale_for_distribution = unscale_loss_for_distribution
+
+
+def check_backend():
+    """Raises `RuntimeError` on a Keras backend that is not supported."""
+    if keras.backend.backend() not in SUPPORTED:
+        raise RuntimeError(
+            "keras_distill trains on the Keras backends "
+            f"{' and '.join(SUPPORTED)}. Received: KERAS_BACKEND="
+            f"{keras.backend.backend()}. Set it before importing keras"
+        )
+
+
+def output_spec(function, *args):
+    """Shapes and dtypes of `function(*args)`, without computing it."""
+    operation = keras.Operation()
+    operation.call = function
+    return operation.compute_output_spec(*args)

@@ -1,0 +1,80 @@
+"""The variables that change during training without a retrace."""
+
+import keras
+
+from keras_distill._backend import unscale_for_distribution
+
+HARD, SOFT = "hard", "soft"
+
+
+class ScheduleState(keras.layers.Layer):
+    """Holds temperatures, weights and the stage, so that checkpoints do too.
+
+    Args:
+        outputs: List of strings, the outputs that have a soft loss.
+        weights: Dict, term name to its base weight.
+
+    Attributes:
+        temperatures: Dict, output name to a float32 scalar variable.
+        weights: Dict, term name to its base weight, a float32 scalar variable.
+        factors: Dict, term name to what a schedule multiplies it with.
+        stage: int32 scalar variable, -1 without stages.
+        stage_epoch: int32 scalar variable, epochs finished in this stage.
+    """
+
+    def __init__(self, outputs, weights, name="schedules"):
+        super().__init__(name=name, trainable=False, dtype="float32")
+        self.temperatures = {
+            output: self._scalar(f"{output}_temperature", 1.0)
+            for output in outputs
+        }
+        self.weights_by_term = {
+            term: self._scalar(f"{term}_weight", weight)
+            for term, weight in weights.items()
+        }
+        self.factors = {
+            term: self._scalar(f"{term}_factor", 1.0) for term in weights
+        }
+        self.stage = self._scalar("stage", -1, "int32")
+        self.stage_epoch = self._scalar("stage_epoch", 0, "int32")
+        self.built = True
+
+    def _scalar(self, name, value, dtype="float32"):
+        return self.add_weight(
+            shape=(),
+            dtype=dtype,
+            trainable=False,
+            name=name,
+            initializer=keras.initializers.Constant(value),
+        )
+
+    def weight(self, term):
+        """The effective weight of `term`: its base times its factor."""
+        return self.weights_by_term[term] * self.factors[term]
+
+
+class TermMetrics:
+    """One mean over the epoch for each term of the loss.
+
+    Not a Keras object: the Distiller shows them to Keras while it trains and
+    hides them while it evaluates the student alone.
+
+    Args:
+        terms: Names of the terms.
+    """
+
+    def __init__(self, terms):
+        self._metrics = {
+            term: keras.metrics.Mean(
+                name=f"{term}_loss" if term in (HARD, SOFT) else term
+            )
+            for term in terms
+        }
+
+    def of(self, terms):
+        return [self._metrics[term] for term in terms]
+
+    def update(self, values, size):
+        for term, value in values.items():
+            value = unscale_for_distribution(value)
+            self._metrics[term].update_state(value, size)

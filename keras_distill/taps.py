@@ -1,0 +1,321 @@
+"""Taps: places inside a model whose values a match reads.
+
+A tap is read during the model's one call: the layer's `call` is intercepted
+while the model runs, so nested and subclassed models need no second pass.
+"""
+
+import contextlib
+import dataclasses
+import difflib
+
+import keras
+
+from keras_distill._backend import get_mask
+from keras_distill._checks import check_choice
+
+KINDS = ("output", "attention")
+EMBEDDING_OUTPUTS = (
+    "embeddings_projection",
+    "embeddings_dropout",
+    "embeddings_layer_norm",
+    "token_embedding",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tap:
+    """A reference to what one layer computes.
+
+    Args:
+        layer: `keras.layers.Layer`, at any nesting depth of the model.
+        path: String, where the layer sits, for messages and files.
+        call_index: Integer. Which call of a layer that the model calls several
+            times in a pass, as ALBERT does. Defaults to `0`.
+        kind: `"output"` for the layer's output, `"attention"` for the
+            attention probabilities `[batch, heads, length, length]` of a
+            `keras.layers.MultiHeadAttention`.
+    """
+
+    layer: keras.layers.Layer
+    path: str
+    call_index: int = 0
+    kind: str = "output"
+
+    def __post_init__(self):
+        check_choice("kind", self.kind, KINDS)
+
+    def __str__(self):
+        call = f"@{self.call_index}" if self.call_index else ""
+        return f"{self.path}{call}" + (
+            ":attention" if self.kind == "attention" else ""
+        )
+
+
+def sublayers(layer, prefix=""):
+    """Yields `(path, layer)` for every layer below `layer`, depth first."""
+    for child in layer._flatten_layers(include_self=False, recursive=False):
+        path = f"{prefix}/{child.name}" if prefix else child.name
+        yield path, child
+        yield from sublayers(child, path)
+
+
+def backbone_of(model):
+    """The KerasHub backbone in `model`, as `(path, backbone)`.
+
+    Args:
+        model: A KerasHub backbone, a KerasHub task, or a model that holds
+            exactly one backbone at any depth.
+
+    Raises:
+        ValueError: if there is no backbone, or more than one.
+    """
+    if hasattr(model, "transformer_layers"):
+        return "", model
+    found = {
+        id(layer): (path, layer)
+        for path, layer in sublayers(model)
+        if hasattr(layer, "transformer_layers")
+    }
+    if len(found) != 1:
+        raise ValueError(
+            "Expected a KerasHub backbone, a task or a model around one "
+            "backbone. For other models, pass the layers themselves or their "
+            f"paths to `Match`. Received: model={model.name!r} with "
+            f"{len(found)} backbones"
+        )
+    return next(iter(found.values()))
+
+
+def encoder_layers(model):
+    """`(tap, ...)` of the transformer layers, in the order of their calls."""
+    prefix, backbone = backbone_of(model)
+    layers = backbone.transformer_layers
+    repeats = 1
+    if layers and isinstance(layers[0], (list, tuple)):  # ALBERT's groups.
+        repeats = backbone.num_layers // len(layers)
+    calls = []
+    for group in layers:
+        group = list(group) if isinstance(group, (list, tuple)) else [group]
+        for index in range(repeats):
+            calls += [
+                Tap(layer, f"{prefix}/{layer.name}".strip("/"), index)
+                for layer in group
+            ]
+    return calls
+
+
+def hidden_states(model):
+    """Taps of all hidden states of a KerasHub encoder.
+
+    Args:
+        model: A KerasHub backbone or task, or a model around one backbone.
+
+    Returns:
+        List of `num_layers + 1` taps: the embeddings' output, then each
+        transformer layer's output, `[batch, length, hidden_dim]` each.
+
+    Raises:
+        ValueError: if the model holds no backbone, or several.
+
+    Example:
+
+    >>> import keras_hub
+    >>> backbone = keras_hub.models.BertBackbone(
+    ...     vocabulary_size=9, num_layers=2, num_heads=1, hidden_dim=4,
+    ...     intermediate_dim=8, max_sequence_length=8)
+    >>> [str(tap) for tap in hidden_states(backbone)]
+    ['embeddings_dropout', 'transformer_layer_0', 'transformer_layer_1']
+    """
+    prefix, backbone = backbone_of(model)
+    embeddings = next(
+        (
+            getattr(backbone, name)
+            for name in EMBEDDING_OUTPUTS
+            if hasattr(backbone, name)
+        ),
+        None,
+    )
+    if embeddings is None:
+        raise ValueError(
+            "Expected a backbone with one of the layers "
+            f"{', '.join(EMBEDDING_OUTPUTS)}. Received: "
+            f"{type(backbone).__name__}"
+        )
+    first = Tap(embeddings, f"{prefix}/{embeddings.name}".strip("/"))
+    return [first, *encoder_layers(model)]
+
+
+def attention_maps(model):
+    """Taps of all self-attention maps of a KerasHub encoder.
+
+    Args:
+        model: A KerasHub backbone or task, or a model around one backbone.
+
+    Returns:
+        List of `num_layers` taps, `[batch, heads, length, length]` each:
+        probabilities over the keys, before dropout.
+
+    Raises:
+        ValueError: if the transformer layers have no self-attention layer.
+    """
+    taps = []
+    for tap in encoder_layers(model):
+        attention = getattr(tap.layer, "_self_attention_layer", None)
+        if not isinstance(attention, keras.layers.MultiHeadAttention):
+            raise ValueError(
+                "Expected transformer layers with a "
+                "`keras.layers.MultiHeadAttention`. Received: "
+                f"{type(tap.layer).__name__} at {tap.path!r}"
+            )
+        path = f"{tap.path}/{attention.name}"
+        taps.append(Tap(attention, path, tap.call_index, "attention"))
+    return taps
+
+
+def resolve(model, reference):
+    """Turns what a user may write into a `Tap` of `model`.
+
+    Args:
+        model: `keras.Model`.
+        reference: A `Tap`, a layer, a name or `/`-separated path, or an
+            integer index into `hidden_states(model)`.
+
+    Raises:
+        ValueError: if `model` has no such layer, or several.
+    """
+    if isinstance(reference, bool) or not isinstance(
+        reference, (Tap, keras.layers.Layer, str, int)
+    ):
+        raise ValueError(
+            "A layer must be a `Tap`, a `keras.layers.Layer`, a path or an "
+            f"index into `hidden_states(model)`. Received: {reference!r}"
+        )
+    if isinstance(reference, int):
+        states = hidden_states(model)
+        if not -len(states) <= reference < len(states):
+            raise ValueError(
+                f"{model.name!r} has hidden states 0 to {len(states) - 1}. "
+                f"Received: {reference}"
+            )
+        return states[reference]
+    if isinstance(reference, str):
+        return _resolve_path(model, reference)
+    layer = reference.layer if isinstance(reference, Tap) else reference
+    for path, candidate in sublayers(model):
+        if candidate is layer:
+            if isinstance(reference, Tap):
+                return dataclasses.replace(reference, path=path)
+            return Tap(layer, path)
+    raise ValueError(
+        f"Layer {layer.name!r} is not a part of model {model.name!r}. "
+        "Pass a layer of this model, or its path"
+    )
+
+
+def _resolve_path(model, text):
+    path, _, kind = text.partition(":")
+    path, _, index = path.partition("@")
+    layers = dict(sublayers(model))
+    matching = {
+        id(layer): (known, layer)
+        for known, layer in layers.items()
+        if known == path or known.endswith(f"/{path}")
+    }
+    exact = layers.get(path)
+    if exact is not None:
+        matching = {id(exact): (path, exact)}
+    if len(matching) == 1 and (index or "0").isdigit():
+        known, layer = next(iter(matching.values()))
+        return Tap(layer, known, int(index or 0), kind or "output")
+    if len(matching) > 1:
+        paths = sorted(known for known, _ in matching.values())
+        raise ValueError(
+            f"{text!r} is ambiguous in model {model.name!r}: it may be "
+            f"{', '.join(paths)}. Pass the longer path"
+        )
+    close = difflib.get_close_matches(path, layers, n=3, cutoff=0.3)
+    raise ValueError(
+        f"Model {model.name!r} has no layer {text!r}. Did you mean "
+        f"{', '.join(map(repr, close)) or 'one of ' + repr(list(layers)[:8])}?"
+    )
+
+
+class Recording:
+    """What the tapped layers computed while `record` was active."""
+
+    def __init__(self):
+        self._values = {}
+
+    def append(self, layer, kind, value):
+        self._values.setdefault((id(layer), kind), []).append(value)
+
+    def value(self, tap):
+        """The tensor at `tap`.
+
+        Raises:
+            ValueError: if the layer was not called, or not often enough, or
+                if it gave something else than one tensor.
+        """
+        calls = self._values.get((id(tap.layer), tap.kind), [])
+        if tap.call_index >= len(calls):
+            raise ValueError(
+                f"Layer {tap.path!r} was called {len(calls)} times in this "
+                f"pass, call {tap.call_index} was asked for"
+            )
+        value = calls[tap.call_index]
+        if not hasattr(value, "shape"):
+            raise ValueError(
+                f"Layer {tap.path!r} must give one tensor. Received: "
+                f"{type(value).__name__}. Tap a layer inside it instead"
+            )
+        return value
+
+    def mask(self, tap):
+        """The Keras mask `[batch, length]` of the tensor at `tap`, or None."""
+        return get_mask(self.value(tap))
+
+
+def _interceptor(layer, kinds, recording):
+    call = layer.call
+
+    def intercepted(*args, **kwargs):
+        if "attention" not in kinds:
+            output = call(*args, **kwargs)
+            recording.append(layer, "output", output)
+            return output
+        wanted = kwargs.pop("return_attention_scores", False)
+        output, scores = call(*args, return_attention_scores=True, **kwargs)
+        recording.append(layer, "attention", scores)
+        recording.append(layer, "output", output)
+        return (output, scores) if wanted else output
+
+    return intercepted
+
+
+@contextlib.contextmanager
+def record(taps):
+    """Collects the values at `taps` from the calls made in this context.
+
+    Args:
+        taps: Iterable of `Tap`.
+
+    Yields:
+        A `Recording`.
+    """
+    recording = Recording()
+    kinds, layers = {}, {}
+    for tap in taps:
+        kinds.setdefault(id(tap.layer), set()).add(tap.kind)
+        layers[id(tap.layer)] = tap.layer
+    before = {key: vars(layer).get("call") for key, layer in layers.items()}
+    # An instance attribute shadows the method, past Keras' own tracking.
+    for key, layer in layers.items():
+        interceptor = _interceptor(layer, kinds[key], recording)
+        object.__setattr__(layer, "call", interceptor)
+    try:
+        yield recording
+    finally:
+        for key, layer in layers.items():
+            object.__delattr__(layer, "call")
+            if before[key] is not None:
+                object.__setattr__(layer, "call", before[key])
