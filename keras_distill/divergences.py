@@ -167,7 +167,7 @@ def generalized_jsd(
     0.0462
 
     Reference:
-        Agarwal et al., 2024, https://arxiv.org/abs/2306.13649, eq. 1.
+        Agarwal et al., 2024, https://arxiv.org/abs/2306.13649, section 2.
     """
     check_between("beta", beta, 0, 1)
     if beta == 0:

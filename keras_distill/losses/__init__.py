@@ -1,5 +1,13 @@
 """Distillation losses: the teacher is `y_true`, the student `y_pred`."""
 
+from keras_distill.losses._feature_loss import FeatureLoss as FeatureLoss
+from keras_distill.losses.attention import AttentionCE as AttentionCE
+from keras_distill.losses.attention import AttentionMSE as AttentionMSE
+from keras_distill.losses.features import FlowOfSolution as FlowOfSolution
+from keras_distill.losses.features import HiddenCosine as HiddenCosine
+from keras_distill.losses.features import HiddenMSE as HiddenMSE
+from keras_distill.losses.features import NeuronSelectivity as NeuronSelectivity
+from keras_distill.losses.features import PatientKD as PatientKD
 from keras_distill.losses.logits import ForwardKL as ForwardKL
 from keras_distill.losses.logits import GeneralizedJSD as GeneralizedJSD
 from keras_distill.losses.logits import ReverseKL as ReverseKL

@@ -188,7 +188,7 @@ class GeneralizedJSD(LogitsLoss):
     0.0462
 
     Reference:
-        Agarwal et al., 2024, https://arxiv.org/abs/2306.13649, eq. 1.
+        Agarwal et al., 2024, https://arxiv.org/abs/2306.13649, section 2.
     """
 
     def __init__(

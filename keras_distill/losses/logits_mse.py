@@ -81,7 +81,7 @@ class AnnealedMSE(LogitsLoss):
     58.0
 
     Reference:
-        Jafari et al., 2021, https://arxiv.org/abs/2104.07163, eq. 6 and 7.
+        Jafari et al., 2021, https://arxiv.org/abs/2104.07163, section 3.
     """
 
     def __init__(
