@@ -1,0 +1,42 @@
+"""What tests need from the backend in use."""
+
+import keras
+import numpy as np
+
+
+def gradients(fn, *arrays):
+    """Gradients of the scalar `fn(*arrays)`; zeros where nothing flows."""
+    arrays = [np.asarray(a, "float32") for a in arrays]
+    if keras.backend.backend() == "jax":
+        import jax
+
+        found = jax.grad(fn, argnums=tuple(range(len(arrays))))(*arrays)
+        return [np.asarray(g) for g in found]
+    import tensorflow as tf
+
+    variables = [tf.Variable(a) for a in arrays]
+    with tf.GradientTape() as tape:
+        value = fn(*[tf.convert_to_tensor(v) for v in variables])
+    found = tape.gradient(value, variables)
+    return [
+        np.zeros_like(a) if g is None else g.numpy()
+        for a, g in zip(arrays, found)
+    ]
+
+
+def compiled(fn):
+    """`fn` as the backend compiles it, with XLA."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(fn)
+    import tensorflow as tf
+
+    return tf.function(fn, jit_compile=True)
+
+
+def twin(thing):
+    """`thing` after serialisation and back."""
+    return keras.saving.deserialize_keras_object(
+        keras.saving.serialize_keras_object(thing)
+    )
