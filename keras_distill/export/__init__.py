@@ -1,0 +1,8 @@
+"""The file that ships: SavedModel and LiteRT, checked before it is there."""
+
+from keras_distill.export._litert import litert as litert
+from keras_distill.export._saved_model import saved_model as saved_model
+from keras_distill.export.latency import measure_latency as measure_latency
+from keras_distill.export.options import ExportOptions as ExportOptions
+from keras_distill.export.report import ExportError as ExportError
+from keras_distill.export.report import ExportReport as ExportReport

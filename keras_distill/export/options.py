@@ -1,0 +1,84 @@
+"""What both exporters are told about the student, beside its inputs."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from keras_distill._checks import check_between
+from keras_distill._checks import check_choice
+from keras_distill._checks import check_positive
+
+TASKS = ("classification", "multi_label", "regression")
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """Options of `saved_model` and `litert`, which take them as keywords.
+
+    Args:
+        labels: Strings, the names of the logits in their order; they go into
+            the metadata. Optional.
+        tokenizer: A KerasHub tokenizer, whose vocabulary is copied beside the
+            export. Optional; a `preprocessor` brings its own.
+        min_agreement: Float in `[0, 1]`. The share of the examples on which
+            the export must predict what the student predicts. Defaults to
+            `0.99`.
+        task: What a prediction is. `"classification"` (default): the largest
+            logit. `"multi_label"`: the sign of each logit. `"regression"`: the
+            values themselves, up to `tolerance`.
+        tolerance: Float, the largest absolute difference that counts as
+            agreement; required for `"regression"`, and only there.
+
+    Raises:
+        ValueError: If a value is out of its range.
+
+    Example:
+
+    >>> ExportOptions(labels=["no", "yes"]).min_agreement
+    0.99
+    """
+
+    labels: Sequence[str] | None = None
+    tokenizer: Any = None
+    min_agreement: float = 0.99
+    task: str = "classification"
+    tolerance: float | None = None
+
+    def __post_init__(self):
+        check_between("min_agreement", self.min_agreement, 0, 1)
+        check_choice("task", self.task, TASKS)
+        if (self.task == "regression") != (self.tolerance is not None):
+            raise ValueError(
+                "`tolerance` is required for `task='regression'` and means "
+                f"nothing elsewhere. Received: task={self.task!r}, "
+                f"tolerance={self.tolerance}"
+            )
+        if self.tolerance is not None:
+            check_positive("tolerance", self.tolerance)
+        if isinstance(self.labels, str):
+            raise ValueError(
+                "`labels` must be a list of strings, one for each logit. "
+                f"Received: labels={self.labels!r}"
+            )
+        if self.tokenizer is not None:
+            check_tokenizer("tokenizer", self.tokenizer)
+
+    def check_labels(self, outputs):
+        """Raises `ValueError` unless there is one label for each logit."""
+        if self.labels is None:
+            return
+        widths = {name: value.shape[-1] for name, value in outputs.items()}
+        if set(widths.values()) != {len(self.labels)}:
+            raise ValueError(
+                "`labels` must name each of the student's logits. Received: "
+                f"{len(self.labels)} labels for logits of width {widths}"
+            )
+
+
+def check_tokenizer(name, tokenizer):
+    """Raises `ValueError` unless `tokenizer` can save its vocabulary."""
+    if not hasattr(tokenizer, "save_assets"):
+        raise ValueError(
+            f"`{name}` must be a KerasHub tokenizer. "
+            f"Received: {name}={tokenizer!r}"
+        )

@@ -1,0 +1,547 @@
+"""Exports reloaded by their own runtimes, and exports that must not be."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_distill import export
+from keras_distill import students
+from keras_distill.export import _litert
+from keras_distill.export import conversion
+from keras_distill.export import latency
+from keras_distill.export.inputs import read_inputs
+from keras_distill.export.report import compare
+
+RNG = np.random.default_rng(0)
+LENGTH = 8
+WORDS = ["the", "film", "is", "good", "bad", "dull", "fun", "not", "very"]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+LABELS = ["negative", "neutral", "positive"]
+
+
+def randomise(model, scale=0.5):
+    """Weights large enough that the examples' predictions differ."""
+    for variable in model.trainable_variables:
+        variable.assign(RNG.normal(size=variable.shape, scale=scale))
+    return model
+
+
+@pytest.fixture(scope="module")
+def text_cnn():
+    return randomise(students.text_cnn(3, embeddings=(50, 6), filters=4))
+
+
+@pytest.fixture(scope="module")
+def bilstm():
+    return randomise(students.bilstm(3, embeddings=(50, 6), units=4))
+
+
+@pytest.fixture(scope="module")
+def bert():
+    backbone = keras_hub.models.BertBackbone(
+        vocabulary_size=50,
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=16,
+        max_sequence_length=LENGTH,
+    )
+    classifier = keras_hub.models.BertTextClassifier(backbone, num_classes=3)
+    return randomise(classifier)
+
+
+@pytest.fixture(scope="module")
+def preprocessor():
+    return keras_hub.models.BertTextClassifierPreprocessor(
+        keras_hub.models.BertTokenizer(vocabulary=VOCABULARY),
+        sequence_length=LENGTH,
+    )
+
+
+def token_ids(rows=12, length=LENGTH):
+    ids = RNG.integers(5, 50, (rows, length))
+    lengths = RNG.integers(1, length + 1, (rows, 1))
+    ids = np.where(np.arange(length) < lengths, ids, 0)
+    return {
+        "token_ids": ids,
+        "padding_mask": ids > 0,
+        "segment_ids": np.zeros_like(ids),
+    }
+
+
+def logits(student, examples):
+    names = [tensor.name for tensor in student.inputs]
+    return np.asarray(student({name: examples[name] for name in names}))
+
+
+def run_litert(path, examples):
+    """The file's logits, by the interpreter's public signature runner."""
+    interpreter = latency.LiteRTModel(path)._interpreter
+    runner = interpreter.get_signature_runner("serving_default")
+    names = runner.get_input_details()
+    rows = [
+        runner(**{n: np.int32(examples[n][i : i + 1]) for n in names})["logits"]
+        for i in range(len(examples["token_ids"]))
+    ]
+    return np.concatenate(rows)
+
+
+def run_saved_model(path, inputs):
+    loaded = tf.saved_model.load(str(path))
+    tensors = {name: tf.constant(x) for name, x in inputs.items()}
+    return loaded.signatures["serving_default"](**tensors)["logits"].numpy()
+
+
+def files(folder):
+    return sorted(file.name for file in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["text_cnn", "bert"])
+def test_litert_float32_is_the_student(name, request, tmp_path):
+    student, examples = request.getfixturevalue(name), token_ids()
+    path = tmp_path / "student.tflite"
+    report = export.litert(student, path, examples=examples)
+    assert report.path == path
+    assert report.agreement == 1
+    assert report.examples == 12
+    assert report.size_bytes == path.stat().st_size
+    assert 0 <= report.mean_difference <= report.max_difference < 1e-4
+    assert report.latency_ms > 0
+    np.testing.assert_allclose(
+        run_litert(path, examples), logits(student, examples), atol=1e-4
+    )
+    assert files(tmp_path) == ["student.metadata.json", "student.tflite"]
+
+
+def test_litert_dynamic_is_smaller_and_agrees(tmp_path):
+    student = randomise(students.text_cnn(3, (500, 32), filters=32), 0.1)
+    plain, dynamic = (
+        export.litert(
+            student,
+            tmp_path / f"{quantization}.tflite",
+            quantization,
+            examples=token_ids(),
+            min_agreement=0.8,
+        )
+        for quantization in (None, "dynamic")
+    )
+    assert dynamic.size_bytes < 0.4 * plain.size_bytes
+    assert plain.max_difference < dynamic.max_difference < 0.1
+
+
+def test_litert_of_any_length(text_cnn, tmp_path):
+    path = tmp_path / "student.tflite"
+    export.litert(text_cnn, path, examples=token_ids(), sequence_length=None)
+    longer = token_ids(length=13)
+    outputs = latency.LiteRTModel(path).predict(longer)
+    np.testing.assert_allclose(
+        outputs["logits"], logits(text_cnn, longer), atol=1e-5
+    )
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("length", ["examples", None])
+@pytest.mark.parametrize("quantization", [None, "float16", "dynamic", "int8"])
+@pytest.mark.parametrize("name", ["text_cnn", "bilstm", "bert"])
+def test_litert_of_every_kind(name, quantization, length, request, tmp_path):
+    if (name, quantization, length) == ("bilstm", "int8", None):
+        pytest.skip("refused: see test_message")
+    report = export.litert(
+        request.getfixturevalue(name),
+        tmp_path / "student.tflite",
+        quantization,
+        calibration=token_ids(40) if quantization == "int8" else None,
+        examples=token_ids(40),
+        sequence_length=length,
+        min_agreement=0.8,
+    )
+    bounds = {None: 1e-4, "float16": 0.1, "dynamic": 2.0, "int8": 2.0}
+    assert report.max_difference < bounds[quantization]
+
+
+@pytest.mark.large
+def test_int8_leaves_the_recurrent_layers_as_they_were(bilstm, tmp_path):
+    layer = bilstm.get_layer("bilstm").forward_layer
+    before = layer.get_config()
+    export.litert(
+        bilstm,
+        tmp_path / "student.tflite",
+        "int8",
+        token_ids(),
+        examples=token_ids(),
+        min_agreement=0,
+    )
+    assert layer.get_config() == before
+
+
+def test_litert_of_a_loop_without_quantization(bilstm, tmp_path):
+    path = tmp_path / "student.tflite"
+    report = export.litert(bilstm, path, examples=token_ids())
+    assert report.max_difference < 1e-4
+
+
+@pytest.mark.parametrize("name", ["text_cnn", "bert"])
+def test_saved_model_is_the_student(name, request, tmp_path):
+    student = request.getfixturevalue(name)
+    path = tmp_path / "student"
+    report = export.saved_model(student, path, examples=token_ids(40))
+    assert report.agreement == 1
+    assert report.max_difference < 1e-4
+    assert report.size_bytes > 1000
+    names = [tensor.name for tensor in student.inputs]
+    for examples in token_ids(1), token_ids(5, length=6):
+        inputs = {name: np.int32(examples[name]) for name in names}
+        np.testing.assert_allclose(
+            run_saved_model(path, inputs), logits(student, inputs), atol=1e-4
+        )
+    assert files(tmp_path) == ["student"]
+
+
+def test_saved_model_reads_text(text_cnn, preprocessor, tmp_path):
+    texts = ["the film is good", "not fun", "very very dull film", "unheard"]
+    path = tmp_path / "student"
+    report = export.saved_model(
+        text_cnn, path, preprocessor, examples=texts, labels=LABELS
+    )
+    assert report.examples == 4
+    np.testing.assert_allclose(
+        run_saved_model(path, {"text": texts}),
+        logits(text_cnn, preprocessor(texts)),
+        atol=1e-5,
+    )
+    vocabulary = path / "assets.extra" / "vocabulary.txt"
+    assert vocabulary.read_text().split() == VOCABULARY
+
+
+LOAD = """
+import sys
+import tensorflow as tf, tensorflow_text
+serve = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+print(serve(text=tf.constant(["not good"]))["logits"].numpy().argmax())
+assert not {"keras_hub", "keras_distill"} & set(sys.modules)
+"""
+
+
+@pytest.mark.large
+def test_saved_model_needs_no_keras_hub(text_cnn, preprocessor, tmp_path):
+    path = tmp_path / "student"
+    export.saved_model(text_cnn, path, preprocessor, examples=["not good"])
+    result = subprocess.run(
+        [sys.executable, "-c", LOAD, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = logits(text_cnn, preprocessor(["not good"])).argmax()
+    assert int(result.stdout) == expected
+
+
+def test_metadata_is_the_contract(text_cnn, preprocessor, tmp_path):
+    path = tmp_path / "student.tflite"
+    report = export.litert(
+        text_cnn,
+        path,
+        examples=token_ids(),
+        labels=LABELS,
+        tokenizer=preprocessor.tokenizer,
+    )
+    metadata = json.loads((tmp_path / "student.metadata.json").read_text())
+    assert metadata["labels"] == LABELS
+    assert metadata["inputs"] == [
+        {"name": name, "dtype": "int32", "shape": [1, LENGTH]}
+        for name in ("token_ids", "padding_mask")
+    ]
+    assert metadata["outputs"] == [
+        {"name": "logits", "dtype": "float32", "shape": [None, 3]}
+    ]
+    assert metadata["sequence_length"] == LENGTH
+    assert metadata["padding_id"] == 0
+    assert metadata["special_tokens"]["[SEP]"] == 3
+    assert metadata["quantization"] is None
+    assert metadata["check"]["agreement"] == report.agreement
+    (vocabulary,) = metadata["vocabulary_files"]
+    assert (tmp_path / vocabulary).read_text().split() == VOCABULARY
+
+
+def test_a_later_export_leaves_no_vocabulary_of_an_earlier_one(
+    text_cnn, preprocessor, tmp_path
+):
+    path = tmp_path / "student.tflite"
+    for tokenizer in preprocessor.tokenizer, None:
+        export.litert(text_cnn, path, examples=token_ids(), tokenizer=tokenizer)
+    assert files(tmp_path) == ["student.metadata.json", "student.tflite"]
+
+
+def corrupt_convert(student, *args):
+    """Converts a student with other weights."""
+    twin = keras.models.clone_model(student)
+    twin.set_weights([-w for w in student.get_weights()])
+    return conversion.convert(twin, *args)
+
+
+def test_a_wrong_file_is_not_published(text_cnn, tmp_path, monkeypatch):
+    monkeypatch.setattr(_litert, "convert", corrupt_convert)
+    path = tmp_path / "student.tflite"
+    with pytest.raises(export.ExportError, match=r"less than min_agreement"):
+        export.litert(text_cnn, path, examples=token_ids(40))
+    assert files(tmp_path) == []
+
+
+def test_a_failure_keeps_the_earlier_file(text_cnn, tmp_path, monkeypatch):
+    path = tmp_path / "student.tflite"
+    export.litert(text_cnn, path, examples=token_ids())
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    monkeypatch.setattr(_litert, "convert", corrupt_convert)
+    with pytest.raises(export.ExportError):
+        export.litert(text_cnn, path, examples=token_ids(40))
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_a_wrong_saved_model_is_not_published(text_cnn, tmp_path, monkeypatch):
+    save = tf.saved_model.save
+
+    def corrupt_save(module, *args, **kwargs):
+        for variable in module.student_variables:
+            variable.assign(-variable)
+        save(module, *args, **kwargs)
+
+    student = keras.models.clone_model(text_cnn)
+    student.set_weights(text_cnn.get_weights())
+    path = tmp_path / "student"
+    export.saved_model(student, path, examples=token_ids(40))
+    before = (path / "assets.extra" / "metadata.json").read_bytes()
+    monkeypatch.setattr(tf.saved_model, "save", corrupt_save)
+    with pytest.raises(export.ExportError, match="Nothing was written"):
+        export.saved_model(student, path, examples=token_ids(40))
+    assert files(tmp_path) == ["student"]
+    assert (path / "assets.extra" / "metadata.json").read_bytes() == before
+
+
+def test_an_earlier_saved_model_is_replaced(text_cnn, tmp_path):
+    path = tmp_path / "student"
+    for labels in LABELS, LABELS[::-1]:
+        export.saved_model(text_cnn, path, examples=token_ids(), labels=labels)
+    metadata = (path / "assets.extra" / "metadata.json").read_text()
+    assert json.loads(metadata)["labels"] == LABELS[::-1]
+    assert files(tmp_path) == ["student"]
+
+
+@pytest.mark.parametrize("name", ["notes", "notes.tflite"])
+def test_what_is_no_export_is_not_replaced(text_cnn, name, tmp_path):
+    path = tmp_path / name
+    exporter = export.litert if path.suffix else export.saved_model
+    if path.suffix:
+        path.write_text("mine")
+    else:
+        path.mkdir()
+        (path / "mine").touch()
+    with pytest.raises(FileExistsError, match="an earlier export"):
+        exporter(text_cnn, path, examples=token_ids())
+
+
+def distiller_of(student):
+    """A model that holds a `student`, as a Distiller does."""
+    model = keras.Sequential([keras.layers.Dense(2)])
+    model.student = student
+    return model
+
+
+OPTIONS = [
+    ({"quantization": "int4"}, r"one of \[None, 'float16', 'dynamic', 'int8'"),
+    ({"quantization": "int8"}, "`calibration` is required"),
+    ({"calibration": token_ids()}, "unused otherwise"),
+    ({"path": "student.bin"}, r"must end in `.tflite`. Received: path='stu"),
+    ({"examples": None}, "real inputs of the student"),
+    ({"examples": {"token_ids": np.ones((2, 8))}}, r"\['padding_mask'\]"),
+    ({"examples": ["a film"]}, "does not tokenise"),
+    ({"labels": ["no", "yes"]}, "2 labels for logits of width {'logits': 3}"),
+    ({"labels": "abc"}, "one for each logit"),
+    ({"min_agreement": 99}, "Received: min_agreement=99"),
+    ({"task": "ranking"}, "Received: task='ranking'"),
+    ({"task": "regression"}, "tolerance=None"),
+    ({"tolerance": 0.1}, "tolerance=0.1"),
+    ({"tokenizer": "bert"}, "a KerasHub tokenizer"),
+    ({"sequence_length": 16}, "sequence_length=16"),
+    ({"sequence_length": "long"}, "sequence_length='long'"),
+    ({"student": "student.keras"}, "must be a `keras.Model`"),
+    ({"student": keras.Sequential([keras.layers.Dense(2)])}, "unbuilt"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), OPTIONS)
+def test_message(arguments, message, text_cnn, tmp_path, monkeypatch):
+    monkeypatch.setattr(_litert, "convert", pytest.fail)
+    arguments = {
+        "student": text_cnn,
+        "examples": token_ids(),
+        "path": "student.tflite",
+        **arguments,
+    }
+    path = tmp_path / arguments.pop("path")
+    if path.name == "student.bin":
+        monkeypatch.chdir(tmp_path)
+        path = pathlib.Path(path.name)
+    with pytest.raises(ValueError, match=message):
+        export.litert(arguments.pop("student"), path, **arguments)
+    assert files(tmp_path) == []
+
+
+def test_messages_that_need_a_model(text_cnn, bilstm, tmp_path):
+    path = tmp_path / "student.tflite"
+    with pytest.raises(ValueError, match="Pass `distiller.student`"):
+        export.litert(distiller_of(text_cnn), path, examples=token_ids())
+    with pytest.raises(ValueError, match="must be fixed for"):
+        export.litert(
+            bilstm,
+            path,
+            "int8",
+            token_ids(),
+            examples=token_ids(),
+            sequence_length=None,
+        )
+    with pytest.raises(ValueError, match="shapes of `examples`"):
+        export.litert(
+            text_cnn,
+            path,
+            "int8",
+            token_ids(length=5),
+            examples=token_ids(),
+        )
+
+
+def test_saved_model_messages(text_cnn, preprocessor, tmp_path):
+    path = tmp_path / "student"
+    with pytest.raises(ValueError, match="must be a folder"):
+        export.saved_model(
+            text_cnn, path.with_suffix(".keras"), examples=token_ids()
+        )
+    with pytest.raises(ValueError, match="a list of strings"):
+        export.saved_model(
+            text_cnn, path, preprocessor, examples=token_ids()["token_ids"]
+        )
+    with pytest.raises(ValueError, match="a KerasHub preprocessor"):
+        export.saved_model(text_cnn, path, str.lower, examples=["a"])
+    with pytest.raises(ValueError, match="brings its own"):
+        export.saved_model(
+            text_cnn,
+            path,
+            preprocessor,
+            examples=["a"],
+            tokenizer=preprocessor.tokenizer,
+        )
+    assert files(tmp_path) == []
+
+
+def test_a_missing_runtime_says_the_pip_line(monkeypatch, text_cnn, tmp_path):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
+    monkeypatch.setattr(_litert, "convert", pytest.fail)
+    path = tmp_path / "student.tflite"
+    with pytest.raises(ImportError, match="pip install ai-edge-litert"):
+        export.litert(text_cnn, path, examples=token_ids())
+    assert files(tmp_path) == []
+
+
+TASKS = [
+    ({}, [[1.0, 2.0], [3.0, 1.0]], [[1.0, 9.0], [1.0, 1.1]], 0.5),
+    (
+        {"task": "multi_label"},
+        [[1.0, -2.0], [3.0, 1.0]],
+        [[9.0, -0.1], [3.0, -0.1]],
+        0.5,
+    ),
+    (
+        {"task": "regression", "tolerance": 0.1},
+        [[1.0], [2.0], [3.0], [4.0]],
+        [[1.05], [2.2], [2.8], [9.0]],
+        0.25,
+    ),
+    ({}, [[0.0, 1.0]], [[np.nan, np.nan]], 0.0),
+]
+
+
+@pytest.mark.parametrize(("options", "expected", "actual", "value"), TASKS)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_agreement(options, expected, actual, value):
+    options = export.ExportOptions(min_agreement=0, **options)
+    result = compare(
+        {"logits": np.array(expected)}, {"logits": np.array(actual)}, options
+    )
+    assert result["agreement"] == value
+
+
+def test_agreement_counts_tokens_not_padding():
+    expected = np.zeros((1, 3, 2)) + [1.0, 0.0]
+    actual = expected.copy()
+    actual[0, 1:] = [0.0, 1.0]
+    valid = np.array([[True, True, False]])
+    options = export.ExportOptions(min_agreement=0)
+    result = compare({"y": expected}, {"y": actual}, options, valid)
+    assert result["agreement"] == 0.5
+    assert result["mean_difference"] == 0.5
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.embedding = keras.layers.Embedding(50, 4)
+        self.head = keras.layers.Dense(2)
+
+    def call(self, inputs):
+        x = self.embedding(inputs["token_ids"])
+        x = keras.ops.where(inputs["padding_mask"][..., None], x, 0.0)
+        return {"a": self.head(keras.ops.mean(x, axis=1)), "b": x[..., 0]}
+
+
+def test_a_subclassed_student_with_two_outputs(tmp_path):
+    student, examples = Subclassed(), token_ids()
+    del examples["segment_ids"]
+    student(examples)
+    path = tmp_path / "student.tflite"
+    export.litert(student, path, examples=examples)
+    outputs = latency.LiteRTModel(path).predict(examples)
+    expected = student(examples)
+    for name in "a", "b":
+        np.testing.assert_allclose(outputs[name], expected[name], atol=1e-5)
+
+
+@pytest.mark.parametrize("structure", [dict, list])
+def test_inputs_go_where_their_names_say(structure):
+    inputs = {name: keras.Input((2,), name=name) for name in ("b", "a")}
+    x = inputs["a"] - 2 * inputs["b"]
+    nested = inputs if structure is dict else list(inputs.values())
+    student = keras.Model(nested, x)
+    examples = {"a": np.ones((3, 2)), "b": np.ones((3, 2)), "c": np.ones(3)}
+    read = read_inputs(student, examples)
+    outputs = read.predict(student, read.arrays(examples), batch_size=2)
+    np.testing.assert_array_equal(outputs["logits"], -np.ones((3, 2)))
+
+
+def test_latency_is_the_median_after_the_warm_up(monkeypatch):
+    seconds = iter([0.0, 0.001, 1.0, 1.002, 2.0, 2.5])
+    monkeypatch.setattr(latency.time, "perf_counter", lambda: next(seconds))
+    calls = []
+    value = export.measure_latency(
+        lambda row: calls.append(row.shape) or row,
+        np.zeros((4, 2)),
+        repeats=3,
+        warmup=2,
+    )
+    assert value == pytest.approx(2.0)
+    assert calls == [(1, 2)] * 5
+
+
+def test_latency_messages(text_cnn, tmp_path):
+    with pytest.raises(ValueError, match="Received: model='student'"):
+        export.measure_latency("student", token_ids())
+    path = tmp_path / "student.tflite"
+    export.litert(text_cnn, path, examples=token_ids())
+    assert export.measure_latency(path, token_ids(), repeats=2) > 0
+    with pytest.raises(ValueError, match=r"without \['padding_mask'\]"):
+        export.measure_latency(path, {"token_ids": np.ones((1, 8))})
