@@ -122,7 +122,7 @@ def first_sentence(docstring):
     'Returns a library.Tensor.'
     """
     paragraph = inspect.cleandoc(docstring).split("\n\n")[0]
-    if re.match(r"(>>>|[\w.]+\([^)]*\)$)|[^\n]*:$", paragraph):
+    if re.match(r"(>>>|[\w.]+\([^)]*\)$)|[^\n]*:(\n|$)", paragraph):
         return ""
     line = " ".join(re.sub(r"[`*]+", "", paragraph).split())
     sentence = re.split(r"(?<=[a-z0-9)\"'][.!?])\s+(?=[A-Z])", line)[0]

@@ -6,6 +6,7 @@ import re
 from keras_distill.data import docstrings
 from keras_distill.data.splits import TextDataset
 from keras_distill.data.splits import TextSplits
+from keras_distill.data.splits import check_classes
 from keras_distill.data.splits import unit_hash
 from keras_distill.data.tables import SUFFIXES
 from keras_distill.data.tables import read_table
@@ -105,6 +106,7 @@ def _part_file(folder, part):
 def _assemble(rows, names, notes):
     """Fills missing parts from train and turns labels into positions."""
     names = names or _names(rows["train"])
+    check_classes(names)
     notes = list(notes)
     rows = dict(rows)
     missing = [part for part in ("test", "dev") if part not in rows]

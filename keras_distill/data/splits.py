@@ -67,11 +67,7 @@ class TextSplits:
     notes: tuple = ()
 
     def __post_init__(self):
-        if len(self.label_names) < 2:
-            raise ValueError(
-                "A classification set needs at least two classes. "
-                f"Received: label_names={list(self.label_names)}"
-            )
+        check_classes(self.label_names)
         for name in ("train", "dev", "test"):
             self._check_part(name, getattr(self, name))
 
@@ -98,6 +94,15 @@ class TextSplits:
         return len(self.label_names)
 
 
+def check_classes(label_names):
+    """Raises `ValueError` unless there are two or more classes."""
+    if len(label_names) < 2:
+        raise ValueError(
+            "The labels of a train part must name at least two classes. "
+            f"Received: label_names={list(label_names)}"
+        )
+
+
 def unit_hash(text):
     """A number in `[0, 1)` that depends on the text alone.
 
@@ -112,7 +117,7 @@ def unit_hash(text):
     Example:
 
     >>> round(unit_hash("a"), 6)
-    0.792674
+    0.791374
     """
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48

@@ -1,17 +1,21 @@
 """Text classification sets out of tensorflow-datasets."""
 
+import numpy as np
+
 TRAIN = ("train",)
 DEV = ("validation", "dev", "valid")
 TEST = ("test",)
 
 
-def load_tfds(name, text_feature=None, label_feature=None):
+def load_tfds(name, text_feature=None, label_feature=None, data_dir=None):
     """Loads the rows of a tensorflow-datasets set.
 
     Args:
         name: String, `"NAME"` or `"NAME/CONFIG"`.
         text_feature: String. Defaults to the one text feature of the set.
         label_feature: String. Defaults to `"label"`.
+        data_dir: Path where prepared sets are kept. Defaults to TFDS' own,
+            `~/tensorflow_datasets`.
 
     Returns:
         `(rows, label names or None, notes)`, with `rows` a dictionary from
@@ -23,7 +27,7 @@ def load_tfds(name, text_feature=None, label_feature=None):
         ConnectionError: The set is not on this machine and cannot be
             downloaded.
     """
-    builder = _builder(name)
+    builder = _builder(name, data_dir)
     text_feature, label_feature = _features(
         name, builder.info.features, text_feature, label_feature
     )
@@ -46,24 +50,28 @@ def load_tfds(name, text_feature=None, label_feature=None):
     return rows, names, notes
 
 
-def _builder(name):
+def _builder(name, data_dir):
     import tensorflow_datasets as tfds
 
+    # Registers the set made here.
+    import keras_distill.data.tfds_docstrings  # noqa: F401
+
     try:
-        builder = tfds.builder(name)
-        builder.download_and_prepare()
-    except tfds.core.registered.DatasetNotFoundError as error:
+        builder = tfds.builder(name, data_dir=data_dir)
+    except ValueError as error:  # An unknown set or configuration.
         raise ValueError(
             "`source` must be 'tfds:NAME' or 'tfds:NAME/CONFIG' with a set "
             f"that tensorflow-datasets knows. Received: source='tfds:{name}'"
         ) from error
+    try:
+        builder.download_and_prepare()
     except OSError as error:  # Network errors of requests and urllib.
         raise ConnectionError(
             f"tfds:{name} is not on this machine and could not be downloaded "
-            f'({type(error).__name__}). Run `python -c "import '
-            f"tensorflow_datasets as tfds; tfds.load('{name}')\"` where there "
-            "is a network and copy ~/tensorflow_datasets, or use "
-            "'docstrings' or a .tsv file"
+            f"({type(error).__name__}). Where there is a network, run "
+            f"`tfds build {name}` and copy ~/tensorflow_datasets from there, "
+            "or use 'docstrings' or a .tsv file. "
+            f"Received: source='tfds:{name}'"
         ) from error
     return builder
 
@@ -84,14 +92,20 @@ def _features(name, features, text_feature, label_feature):
             f"{texts}. Received: text_column={text_feature!r}"
         )
     label_feature = label_feature or "label"
-    feature = features.get(label_feature)
-    if feature is None or feature.shape or feature.np_dtype.kind not in "iu":
+    if not _is_integer(features, label_feature):
         raise ValueError(
             f"`label_column` must name a scalar integer feature of tfds:{name}"
             f", which has {sorted(features)}. "
             f"Received: label_column={label_feature!r}"
         )
     return text_feature, label_feature
+
+
+def _is_integer(features, name):
+    if name not in features:
+        return False
+    feature = features[name]
+    return feature.shape == () and np.dtype(feature.np_dtype).kind in "iu"
 
 
 def _rows(builder, split, columns):

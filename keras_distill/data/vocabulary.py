@@ -11,9 +11,13 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def train_vocabulary(texts, vocabulary_size=8000):
     """Trains a lower-cased WordPiece vocabulary.
 
+    KerasHub's trainer takes pieces that occur at least ten times, so a small
+    set of texts gives fewer entries than asked for.
+
     Args:
         texts: Sequence of strings, the train part only.
-        vocabulary_size: Integer, the most entries it may have.
+        vocabulary_size: Integer, the most entries it may have. Defaults to
+            `8000`.
 
     Returns:
         List of strings; the special tokens are first and `[PAD]` is 0.

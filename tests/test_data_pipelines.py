@@ -1,0 +1,202 @@
+"""Vocabulary, token arrays, and the batches that are made of them."""
+
+import itertools
+
+import keras_hub
+import numpy as np
+import pytest
+
+from keras_distill import data
+from keras_distill.data.vocabulary import SPECIAL_TOKENS
+
+WORDS = ["red", "green", "blue", "dark", "light"]
+VOCABULARY = [*SPECIAL_TOKENS, *WORDS]
+KEYS = ("token_ids", "segment_ids", "padding_mask")
+
+
+def sentence(length, row):
+    return " ".join(WORDS[(row + i) % 5] for i in range(length))
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Row `i` has `i % 10` words; every third row has a label."""
+    labels = [i % 2 if i % 3 == 0 else -1 for i in range(50)]
+    return data.TextDataset(
+        [sentence(1 + i % 10, i) for i in range(50)], labels
+    )
+
+
+@pytest.fixture(scope="module")
+def encoded(texts):
+    return data.encode(texts, data.bert_preprocessor(VOCABULARY, 16))
+
+
+def ids(dataset):
+    return [np.array(x["token_ids"]).tolist() for x, _ in dataset]
+
+
+def row_set(dataset):
+    """Each row without its padding, so that cuts do not matter."""
+    return sorted(
+        (*[i for i in row if i], int(label))
+        for x, y in dataset
+        for row, label in zip(x["token_ids"].numpy().tolist(), y)
+    )
+
+
+def test_encode_equals_the_preprocessor(texts, encoded):
+    expected = data.bert_preprocessor(VOCABULARY, 16)(texts.texts)
+    assert len(encoded) == 50
+    assert encoded.width == 16
+    for key in KEYS:
+        assert encoded.inputs[key].dtype == "int32"
+        np.testing.assert_array_equal(encoded.inputs[key], expected[key])
+    np.testing.assert_array_equal(encoded.labels, texts.labels)
+    assert encoded.lengths[:4].tolist() == [3, 4, 5, 6]
+
+
+def test_encode_in_chunks(texts, encoded, monkeypatch):
+    monkeypatch.setattr("keras_distill.data.pipelines.CHUNK", 7)
+    chunked = data.encode(texts, data.bert_preprocessor(VOCABULARY, 16))
+    for key in KEYS:
+        np.testing.assert_array_equal(chunked.inputs[key], encoded.inputs[key])
+
+
+def test_encode_without_segments(texts):
+    tokenizer = keras_hub.models.DistilBertTokenizer(VOCABULARY)
+    layer = keras_hub.models.DistilBertTextClassifierPreprocessor(
+        tokenizer, sequence_length=16
+    )
+    encoded = data.encode(texts, layer)
+    assert set(encoded.inputs) == {"token_ids", "padding_mask"}
+    assert len(list(data.batches(encoded, 50))) == 1
+
+
+def test_plain_batches_keep_the_order(encoded):
+    dataset = data.batches(encoded, 8)
+    assert dataset.element_spec[0]["token_ids"].shape == (None, 16)
+    assert int(dataset.cardinality()) == 7
+    np.testing.assert_array_equal(
+        np.concatenate(ids(dataset)), encoded.inputs["token_ids"]
+    )
+    labels = np.concatenate([y for _, y in dataset])
+    np.testing.assert_array_equal(labels, encoded.labels)
+
+
+def test_drop_remainder(encoded):
+    dataset = data.batches(encoded, 8, drop_remainder=True)
+    assert dataset.element_spec[0]["token_ids"].shape == (8, 16)
+    assert int(dataset.cardinality()) == len(list(dataset)) == 6
+
+
+def test_shuffle(encoded):
+    dataset = data.batches(encoded, 8, shuffle=True, seed=3)
+    first, second = ids(dataset), ids(dataset)
+    assert first != second
+    twin = data.batches(encoded, 8, shuffle=True, seed=3)
+    assert [ids(twin), ids(twin)] == [first, second]
+    assert ids(data.batches(encoded, 8, shuffle=True, seed=4)) != first
+    assert row_set(dataset) == row_set(data.batches(encoded, 50))
+
+
+@pytest.mark.parametrize("drop_remainder", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_buckets(encoded, shuffle, drop_remainder):
+    dataset = data.batches(
+        encoded,
+        8,
+        shuffle=shuffle,
+        lengths=(5, 9, 12),
+        drop_remainder=drop_remainder,
+    )
+    found = list(dataset)
+    assert int(dataset.cardinality()) == len(found)
+    assert {x["token_ids"].shape[1] for x, _ in found} == {5, 9, 12}
+    for x, y in found:
+        length = x["token_ids"].shape[1]
+        longest = x["padding_mask"].numpy().sum(1)
+        shorter = {5: 0, 9: 5, 12: 9}[length]
+        assert (longest > shorter).all()
+        assert (longest <= length).all()
+        assert all(x[key].shape == (len(y), length) for key in KEYS)
+        assert len(y) == 8 or not drop_remainder
+    if not drop_remainder:
+        assert row_set(found) == row_set(data.batches(encoded, 50))
+
+
+def test_one_length_is_static(encoded):
+    dataset = data.batches(encoded, 8, lengths=[12])
+    assert dataset.element_spec[0]["token_ids"].shape == (None, 12)
+    assert row_set(dataset) == row_set(data.batches(encoded, 50))
+
+
+def test_labelled_rows_in_every_batch(encoded):
+    dataset = data.batches(encoded, 8, shuffle=True, labelled_per_batch=5)
+    found = list(dataset)
+    assert int(dataset.cardinality()) == len(found) == 11
+    for _, y in found:
+        assert (y.numpy()[:5] >= 0).all()
+        assert (y.numpy()[5:] == -1).all()
+    unlabelled = [row for row in row_set(found) if row[-1] == -1]
+    whole = row_set(data.batches(encoded, 50))
+    assert unlabelled == [row for row in whole if row[-1] == -1]
+    labelled = [row for row in row_set(found) if row[-1] != -1]
+    assert set(labelled) == {row for row in whole if row[-1] != -1}
+    twin = data.batches(encoded, 8, shuffle=True, labelled_per_batch=5)
+    assert ids(twin) == ids([(x, y) for x, y in found])
+    assert ids(dataset) != ids(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 0}, "Received: batch_size=0"),
+        ({"lengths": []}, r"lengths=\[\]"),
+        ({"lengths": [12, 9]}, r"must increase.*lengths=\[12, 9\]"),
+        ({"lengths": [0, 12]}, r"lengths=\[0, 12\]"),
+        ({"lengths": [5, 11]}, r"longest row \(12\).*lengths=\[5, 11\]"),
+        ({"lengths": [17]}, r"full width \(16\).*lengths=\[17\]"),
+        ({"labelled_per_batch": 0}, "labelled_per_batch=0, batch_size=8"),
+        ({"labelled_per_batch": 8}, "labelled_per_batch=8, batch_size=8"),
+        ({"labelled_per_batch": 2, "lengths": [12]}, "cannot be combined"),
+    ],
+)
+def test_messages(encoded, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        data.batches(encoded, **{"batch_size": 8, **arguments})
+
+
+def test_mixing_needs_both_kinds(texts):
+    layer = data.bert_preprocessor(VOCABULARY, 16)
+    for rows in (texts.labels >= 0, texts.labels < 0):
+        part = data.encode(texts.take(np.flatnonzero(rows)), layer)
+        with pytest.raises(ValueError, match="rows with and without labels"):
+            data.batches(part, 8, labelled_per_batch=2)
+
+
+def test_vocabulary_is_trained_on_the_texts():
+    words = ["Return", "returns", "shapes", "shape"]
+    texts = [" ".join(pair) for pair in itertools.product(words, repeat=2)]
+    vocabulary = data.train_vocabulary(texts * 4, 60)
+    assert vocabulary[:5] == list(SPECIAL_TOKENS)
+    assert len(vocabulary) == len(set(vocabulary)) <= 60
+    assert {"shape", "return"} <= set(vocabulary)
+    assert not [t for t in vocabulary[5:] if t != t.lower()]
+    assert data.train_vocabulary(texts * 4, 60) == vocabulary
+
+
+def test_vocabulary_file_gives_the_same_tokens(tmp_path):
+    data.write_vocabulary([*VOCABULARY, "é"], tmp_path / "vocab.txt")
+    text = ["Dark RED unknown é"]
+    one = data.bert_preprocessor([*VOCABULARY, "é"], 8)(text)["token_ids"]
+    two = data.bert_preprocessor(tmp_path / "vocab.txt", 8)(text)["token_ids"]
+    np.testing.assert_array_equal(one, two)
+    assert np.array(one)[0].tolist() == [2, 8, 5, 1, 10, 3, 0, 0]
+
+
+def test_vocabulary_messages():
+    with pytest.raises(ValueError, match=r"Received: len\(texts\)=0"):
+        data.train_vocabulary([])
+    with pytest.raises(ValueError, match="vocabulary_size=5"):
+        data.train_vocabulary(["a"], 5)
