@@ -66,8 +66,9 @@ class LogitsLoss(keras.losses.Loss):
         temperature = self.temperature
         if callable(temperature):
             temperature = keras.saving.serialize_keras_object(temperature)
-        else:
-            temperature = ops.convert_to_numpy(temperature).tolist()
+        elif not isinstance(temperature, int | float):
+            # A copy: a TensorFlow variable becomes an array with a warning.
+            temperature = ops.convert_to_numpy(ops.copy(temperature)).tolist()
         return {
             **super().get_config(),
             "dtype": self.dtype,
