@@ -62,7 +62,7 @@ def litert(
               model runs. A quarter of the size, and fast.
             * `"int8"`: weights and activations, with the activations' ranges
               from `calibration`. Operations without an int8 kernel stay
-              float32. Recurrent layers are unrolled, and need a fixed length.
+              float32. Not for recurrent layers.
         calibration: Inputs like `examples`, for `"int8"` only: some hundred
             rows of the training set.
         examples: Real inputs, arrays `[examples, ...]` by input name.
@@ -106,7 +106,7 @@ def litert(
     interpreter_class()
     check_examples(examples)
     check_replaceable(path, metadata_path)
-    _check_recurrence(student, quantization, sequence_length)
+    _check_recurrence(student, quantization)
     _check_not_text("examples", examples)
     inputs = read_inputs(student, examples)
     arrays = inputs.arrays(examples)
@@ -227,13 +227,13 @@ def _check_quantization(quantization, calibration):
         )
 
 
-def _check_recurrence(student, quantization, sequence_length):
-    layers = recurrent_layers(student)
-    if quantization == "int8" and sequence_length is None and layers:
+def _check_recurrence(student, quantization):
+    layers = [layer.name for layer in recurrent_layers(student)]
+    if quantization == "int8" and layers:
         raise ValueError(
-            "`sequence_length` must be fixed for `quantization='int8'` with "
-            "recurrent layers, which are unrolled. Fix it, or use 'dynamic'. "
-            f"Received: sequence_length=None, layers {layers[0].name!r}, ..."
+            "`quantization` must not be 'int8' for a student with recurrent "
+            "layers: LiteRT cannot calibrate their loops. Use 'dynamic', "
+            f"which stores int8 weights. Received: layers {layers}"
         )
 
 

@@ -37,7 +37,7 @@ def convert(student, inputs, shapes, outputs, quantization, calibration):
         spec.name: tf.TensorSpec(shapes[spec.name], spec.dtype, name=spec.name)
         for spec in inputs.specs
     }
-    frozen = _freeze(student, inputs, specs, unroll=quantization == "int8")
+    frozen = _freeze(student, inputs, specs)
     if quantization == "int8":
         _check_no_loop(frozen)
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +47,7 @@ def convert(student, inputs, shapes, outputs, quantization, calibration):
         return _run(converter)
 
 
-def _freeze(student, inputs, specs, unroll):
+def _freeze(student, inputs, specs):
     """The student as one graph that holds its weights as constants.
 
     LiteRT's interpreter does not find the values of variables that are read
@@ -57,7 +57,7 @@ def _freeze(student, inputs, specs, unroll):
     def serve(**tensors):
         return inputs.call(student, tensors)
 
-    with portable_recurrence(student, unroll=unroll):
+    with portable_recurrence(student):
         concrete = tf.function(serve).get_concrete_function(**specs)
     return convert_variables_to_constants_v2(concrete, lower_control_flow=False)
 

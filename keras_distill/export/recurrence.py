@@ -15,23 +15,22 @@ def recurrent_layers(student):
 
 
 @contextlib.contextmanager
-def portable_recurrence(student, unroll=False):
-    """Traces without cuDNN kernels, and with loops unrolled where asked.
+def portable_recurrence(student):
+    """Traces recurrent layers without cuDNN kernels.
 
     A graph traced on a machine with a GPU would otherwise hold operations that
     run on no other. The layers are as before afterwards.
     """
-    settings = {"use_cudnn": False}
-    if unroll:
-        settings["unroll"] = True
-    saved = []
+    layers = [
+        layer
+        for layer in recurrent_layers(student)
+        if hasattr(layer, "use_cudnn")
+    ]
+    saved = [layer.use_cudnn for layer in layers]
     try:
-        for layer in recurrent_layers(student):
-            for name, value in settings.items():
-                if hasattr(layer, name):
-                    saved.append((layer, name, getattr(layer, name)))
-                    setattr(layer, name, value)
+        for layer in layers:
+            layer.use_cudnn = False
         yield
     finally:
-        for layer, name, value in saved:
-            setattr(layer, name, value)
+        for layer, use_cudnn in zip(layers, saved):
+            layer.use_cudnn = use_cudnn
