@@ -271,8 +271,12 @@ class Recording:
         return value
 
     def mask(self, tap):
-        """The Keras mask `[batch, length]` of the tensor at `tap`, or None."""
-        return get_mask(self.value(tap))
+        """The Keras mask `[batch, length]` of the tensor at `tap`, or None.
+
+        Of attention probabilities, whose own mask has other axes, it is the
+        mask of the attention layer's output.
+        """
+        return get_mask(self.value(dataclasses.replace(tap, kind="output")))
 
 
 def _interceptor(layer, kinds, recording):
