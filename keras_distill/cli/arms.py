@@ -1,0 +1,233 @@
+"""The phases of the students: what is trained, on what, with which loss."""
+
+import dataclasses
+import math
+import pathlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_distill import callbacks
+from keras_distill import data
+from keras_distill import losses
+from keras_distill import matching
+from keras_distill import stages
+from keras_distill import students
+from keras_distill import taps
+from keras_distill.cli import run_folder
+from keras_distill.cli import teaching
+from keras_distill.cli import training
+from keras_distill.cli.problems import as_usage_problem
+from keras_distill.distiller import Distiller
+
+CONTROL = "control"
+DISTILLED = "distilled"
+ALL_LABELS = "all_labels"
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """One way to train the student, with one seed.
+
+    Args:
+        kind: `CONTROL`: on its labels alone. `DISTILLED`: on them and on the
+            teacher. `ALL_LABELS`: on every label that the data has.
+        seed: Integer. Chooses the labels, the initial weights, the order.
+    """
+
+    kind: str
+    seed: int
+
+    @property
+    def name(self):
+        """The phase's name."""
+        return f"{self.kind}_seed_{self.seed}"
+
+    @property
+    def file(self):
+        """The student's file, relative to the run's folder."""
+        return pathlib.Path("students") / f"{self.name}.keras"
+
+
+def kinds(settings):
+    """The arms of a run, in their order."""
+    if settings.labels is None:
+        return (CONTROL, DISTILLED)
+    return (CONTROL, DISTILLED, ALL_LABELS)
+
+
+def build_student(settings, corpus, teacher):
+    """A new student.
+
+    Args:
+        settings: `Settings`.
+        corpus: `Corpus`.
+        teacher: Callable without arguments that gives the teacher.
+
+    Raises:
+        UsageProblem: Its sizes do not fit the teacher's.
+    """
+    width, classes = settings.width, corpus.num_classes
+    vocabulary = corpus.preprocessor.tokenizer.vocabulary_size()
+    if settings.student == "text_cnn":
+        return students.text_cnn(classes, (vocabulary, width), filters=width)
+    if settings.student == "bilstm":
+        return students.bilstm(classes, (vocabulary, width), units=width)
+    model = teacher()
+    with as_usage_problem(ValueError, advice="See `--width` and `--layers`."):
+        layers = settings.layers
+        if layers is None:
+            layers = max(1, len(taps.encoder_layers(model)) // 2)
+        return students.shrink(model, num_layers=layers, hidden_dim=width)
+
+
+def train(arm, settings, corpus, folder, screen):
+    """Trains the student of an arm, and scores it.
+
+    Every arm takes the same number of steps, from the same initial weights.
+
+    Args:
+        arm: `Arm`.
+        settings: `Settings`.
+        corpus: `Corpus`.
+        folder: Path of the run's folder; the student is left there.
+        screen: `Screen`.
+
+    Returns:
+        Dict: accuracies, the best epoch, labels, parameters.
+    """
+    keras.utils.set_random_seed(arm.seed)
+    student = build_student(settings, corpus, lambda: teaching.load(folder))
+    encoded = _train_texts(arm, settings, corpus)
+    if arm.kind == DISTILLED:
+        model = _distiller(student, settings, folder)
+    else:
+        model = student
+    steps = math.ceil(len(corpus.encoded["train"]) / settings.batch_size)
+    _compile(model, steps, settings)
+    best = training.BestEpoch(student)
+    training.fit(
+        model,
+        _batches(arm, encoded, settings, folder),
+        (settings.epochs, steps),
+        corpus.encoded["dev"],
+        [*_stages(model, settings), best],
+        screen,
+    )
+    with run_folder.complete_file(folder / arm.file) as draft:
+        student.save(draft)
+    return {
+        "labels": int((encoded.labels != data.UNLABELLED).sum()),
+        "texts": len(encoded),
+        "best_epoch": best.epoch,
+        "parameters": student.count_params(),
+        "dev_accuracy": best.accuracy,
+        "test_accuracy": training.accuracy(student, corpus.encoded["test"]),
+    }
+
+
+def load(arm, folder):
+    """The student that an arm left."""
+    student = keras.models.load_model(folder / arm.file, compile=False)
+    if hasattr(student, "preprocessor"):
+        student.preprocessor = None
+    return student
+
+
+def _train_texts(arm, settings, corpus):
+    """What the arm sees of the train part."""
+    encoded = corpus.encoded["train"]
+    if arm.kind != ALL_LABELS and settings.labels is not None:
+        few = data.keep_labels(corpus.splits, settings.labels, arm.seed)
+        encoded = training.with_labels(encoded, few.train.labels)
+    if arm.kind == DISTILLED:
+        return encoded
+    labelled = np.flatnonzero(encoded.labels != data.UNLABELLED)
+    return training.rows(encoded, labelled)
+
+
+def _batches(arm, encoded, settings, folder):
+    """Endless batches; with the teacher's logits where it need not run."""
+    signal = arm.kind == DISTILLED and settings.method != "hidden"
+    if signal:
+        names = list(encoded.inputs)
+        position = np.arange(len(encoded), dtype="int32")[:, None]
+        inputs = {**encoded.inputs, "position": position}
+        encoded = dataclasses.replace(encoded, inputs=inputs)
+    batches = data.batches(
+        encoded,
+        settings.batch_size,
+        shuffle=True,
+        seed=arm.seed,
+        lengths=training.lengths(encoded),
+    )
+    if signal:
+        logits = tf.constant(np.load(folder / teaching.LOGITS))
+
+        def attach(x, y):
+            taught = {"logits": tf.gather(logits, x["position"][:, 0])}
+            student = {name: x[name] for name in names}
+            return {"student": student, "teacher_signal": taught}, y
+
+        batches = batches.map(attach)
+    return batches.repeat()
+
+
+def _distiller(student, settings, folder):
+    if settings.method != "hidden":
+        return Distiller(teacher=None, student=student)
+    teacher = teaching.load(folder)
+    states = taps.hidden_states(teacher)
+    if settings.student == "bilstm":
+        pairs = [(states[-1], student.get_layer("bilstm"))]
+    else:
+        own = taps.hidden_states(student)
+        layers = matching.uniform_layer_map(len(states) - 1, len(own) - 1)
+        pairs = [(states[t], own[s]) for t, s in layers]
+    matches = [
+        matching.Match(t, s, losses.HiddenMSE(), weight=1.0 / len(pairs))
+        for t, s in pairs
+    ]
+    return Distiller(teacher=teacher, student=student, matches=matches)
+
+
+def _compile(model, steps, settings):
+    arguments = {
+        "optimizer": keras.optimizers.Adam(
+            training.warm_up_and_decay(
+                settings.learning_rate, steps * settings.epochs
+            )
+        ),
+        "loss": training.hard_loss(),
+        "metrics": training.metrics(),
+        **training.compile_arguments(),
+    }
+    if isinstance(model, Distiller):
+        arguments |= {
+            "soft_loss": _soft_loss(settings),
+            "hard_weight": settings.hard_weight,
+            "soft_weight": settings.soft_weight,
+        }
+    model.compile(**arguments)
+
+
+def _soft_loss(settings):
+    if settings.method == "annealing":
+        return losses.AnnealedMSE(int(settings.temperature))
+    if settings.method == "mse":
+        return losses.LogitsMSE(settings.temperature)
+    return losses.ForwardKL(settings.temperature)
+
+
+def _stages(model, settings):
+    if not isinstance(model, Distiller) or settings.method != "annealing":
+        return []
+    highest = int(settings.temperature)
+    hold = max(1, int(0.75 * settings.epochs) // highest)
+    recipe = stages.annealing_kd_stages(
+        max_temperature=highest,
+        epochs_per_temperature=hold,
+        hard_epochs=settings.epochs - highest * hold,
+    )
+    return [callbacks.StageSwitch(recipe)]

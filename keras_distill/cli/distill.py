@@ -1,0 +1,176 @@
+"""`keras-distill distill`: the phases, in their order."""
+
+import functools
+
+from keras_distill.cli import arms
+from keras_distill.cli import corpus as texts
+from keras_distill.cli import report
+from keras_distill.cli import shipping
+from keras_distill.cli import sources
+from keras_distill.cli import teaching
+from keras_distill.cli.run_folder import Phase
+from keras_distill.cli.run_folder import RunFolder
+from keras_distill.cli.settings import settle
+
+EXPORT = "export"
+DATA = ("data", "text_column", "label_column", "sequence_length", "smoke")
+TEACHER = ("teacher_epochs", "teacher_learning_rate", "teacher_batch_size")
+STUDENT = (
+    "student",
+    "width",
+    "layers",
+    "epochs",
+    "learning_rate",
+    "batch_size",
+)
+TAUGHT = ("method", "temperature", "hard_weight", "soft_weight")
+
+
+def run(options, screen):
+    """Runs the command.
+
+    Args:
+        options: `Distill`.
+        screen: `Screen`.
+
+    Raises:
+        UsageProblem: The options, the data or the teacher are wrong.
+    """
+    settings = settle(options)
+    sources.teacher_kind(settings.teacher)
+    sources.check_data(settings.data)
+    identities = {
+        **sources.teacher_identity(settings),
+        **sources.data_identity(settings),
+    }
+    folder = RunFolder(settings.output, "distill")
+    phases = plan(settings, identities, folder, screen)
+    folder.execute(phases, screen, options.run.redo)
+    screen.phase = None
+    report.write(settings, folder, phases, screen)
+
+
+def plan(settings, identities, folder, screen):
+    """The phases of a run.
+
+    Args:
+        settings: `Settings`.
+        identities: Dict, what tells the inputs from changed ones.
+        folder: `RunFolder`.
+        screen: `Screen`.
+
+    Returns:
+        List of `Phase`.
+    """
+    corpus = texts.Corpus(folder.path, settings)
+    first = [
+        Phase(
+            name="data",
+            title=f"data: {settings.data}",
+            options=settings.of("teacher", "vocabulary", *DATA) | identities,
+            needs=(),
+            run=functools.partial(texts.build, settings, folder.path),
+            summary=texts.summary,
+            files=texts.FILES,
+        ),
+        Phase(
+            name="teacher",
+            title=f"teacher: {settings.teacher}, fine-tuned if need be",
+            options=settings.of(*TEACHER),
+            needs=("data",),
+            run=functools.partial(
+                teaching.fine_tune, settings, corpus, folder.path, screen
+            ),
+            summary=teaching.summary,
+            files=(teaching.MODEL,),
+        ),
+        Phase(
+            name="signal",
+            title="signal: the teacher's logits for the train texts",
+            options={},
+            needs=("teacher",),
+            run=functools.partial(teaching.signal, corpus, folder.path),
+            summary=teaching.signal_summary,
+            files=(teaching.LOGITS,),
+        ),
+    ]
+    return [
+        *first,
+        *_student_phases(settings, corpus, folder, screen),
+        *_export_phases(settings, corpus, folder),
+    ]
+
+
+def _student_phases(settings, corpus, folder, screen):
+    titles = {
+        arms.CONTROL: "the student on its labels alone",
+        arms.DISTILLED: f"the student, distilled ({settings.method})",
+        arms.ALL_LABELS: "the student on all labels, for comparison",
+    }
+    for seed in settings.seeds:
+        for kind in arms.kinds(settings):
+            arm = arms.Arm(kind, seed)
+            names = list(STUDENT)
+            if kind != arms.ALL_LABELS:
+                names.append("labels")
+            if kind == arms.DISTILLED:
+                names += TAUGHT
+            starts_from_teacher = settings.student == "shrink"
+            taught = kind == arms.DISTILLED or starts_from_teacher
+            yield Phase(
+                name=arm.name,
+                title=f"{kind}: {titles[kind]}, seed {seed}",
+                options=settings.of(*names),
+                needs=("signal",) if taught else ("data",),
+                run=functools.partial(
+                    arms.train, arm, settings, corpus, folder.path, screen
+                ),
+                summary=teaching.summary,
+                files=(arm.file,),
+            )
+
+
+def _export_phases(settings, corpus, folder):
+    yield Phase(
+        name="export_teacher",
+        title="export: the teacher, to compare with",
+        options={},
+        needs=("teacher",),
+        run=functools.partial(_export_teacher, corpus, folder.path),
+        summary=shipping.summary,
+        cheap=True,
+    )
+    for kind in arms.kinds(settings):
+        every = [arms.Arm(kind, seed) for seed in settings.seeds]
+        yield Phase(
+            name=f"export_{kind}",
+            title=f"export: {kind}, the seed that is best on dev",
+            options={},
+            needs=tuple(arm.name for arm in every),
+            run=functools.partial(_export_students, every, corpus, folder),
+            summary=shipping.summary,
+            cheap=True,
+        )
+
+
+def _export_teacher(corpus, folder):
+    path = folder / EXPORT / "teacher.tflite"
+    return {"float32": shipping.litert(teaching.load(folder), path, corpus)}
+
+
+def _export_students(every, corpus, folder):
+    """Exports the best of an arm; the distilled one in all its forms."""
+    arm = max(every, key=lambda a: folder.result(a.name)["dev_accuracy"])
+    model = arms.load(arm, folder.path)
+    target = folder.path / EXPORT
+    files = {
+        "float32": shipping.litert(model, target / f"{arm.kind}.tflite", corpus)
+    }
+    if arm.kind == arms.DISTILLED:
+        files["int8"] = shipping.litert(
+            model, target / f"{arm.kind}_int8.tflite", corpus, "dynamic"
+        )
+        files["SavedModel"] = shipping.saved_model(
+            model, target / f"{arm.kind}_saved_model", corpus
+        )
+    return files

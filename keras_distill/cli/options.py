@@ -1,0 +1,143 @@
+"""The options of `keras-distill distill`, as their `--help` shows them."""
+
+import dataclasses
+import pathlib
+from typing import Literal
+
+Auto = Literal["auto"]
+
+
+@dataclasses.dataclass(frozen=True)
+class What:
+    """What is distilled into what, and where the results go."""
+
+    teacher: str = "embedded"
+    """The large model. 'embedded': a 2-layer BERT, trained here from scratch,
+    no download. Or a KerasHub preset name (bert_base_en_uncased), a local
+    folder with a KerasHub preset or a Hugging Face model, or a saved .keras
+    file. It is fine-tuned on the labels, unless it classifies already."""
+
+    data: str = "docstrings"
+    """The texts. 'docstrings': summaries of the installed packages'
+    functions, labelled by library, no download. Or a .tsv or .csv file, a
+    folder with train, dev and test as such files, or 'tfds:NAME', such as
+    tfds:glue/sst2."""
+
+    student: Literal["text_cnn", "bilstm", "shrink"] = "text_cnn"
+    """The small model: convolutions, a recurrent network, or the teacher
+    with fewer layers."""
+
+    method: Literal["kd", "mse", "annealing", "hidden"] = "kd"
+    """What the student imitates. kd: the teacher's probabilities (KL
+    divergence at a temperature). mse: its logits. annealing: its logits,
+    scaled up step by step, then the labels. hidden: kd, and the states
+    between the layers (students bilstm and shrink)."""
+
+    output: pathlib.Path = pathlib.Path("distilled")
+    """Folder for models and report. The same command, run again, continues
+    there after the last finished phase."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """How texts become numbers."""
+
+    text_column: str | None = None
+    """Column (or TFDS feature) with the text. None: 'text'."""
+
+    label_column: str | None = None
+    """Column (or TFDS feature) with the label. None: 'label'."""
+
+    labels: int | Literal["auto", "all"] = "auto"
+    """Rows whose label the student may see; the others are text without
+    label for it. auto: 1000 for docstrings, all for other data."""
+
+    sequence_length: int | Auto = "auto"
+    """Tokens per text, longer ones are cut. auto: 32 for docstrings, else
+    64."""
+
+    vocabulary: pathlib.Path | None = None
+    """WordPiece vocabulary (vocab.txt) of a teacher in a .keras file that
+    holds no tokenizer. None: a vocab.txt beside the file."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Teaching:
+    """How the teacher is fine-tuned: AdamW with warm-up."""
+
+    teacher_epochs: int | Auto = "auto"
+    """Passes over the labelled rows. auto: 2 for the embedded teacher, 3 for
+    a pretrained one, 0 for one that classifies already."""
+
+    teacher_learning_rate: float | Auto = "auto"
+    """Peak learning rate. auto: 5e-4 for the embedded teacher, else 5e-5."""
+
+    teacher_batch_size: int = 32
+    """Texts in each step."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Learning:
+    """How the students are trained: with and without the teacher alike."""
+
+    width: int | Auto = "auto"
+    """Width of the student: of embeddings and filters (text_cnn), embeddings
+    and states (bilstm), states (shrink). auto: 64, and the teacher's for
+    shrink."""
+
+    layers: int | Auto = "auto"
+    """Layers of the student shrink. auto: half of the teacher's."""
+
+    epochs: int | Auto = "auto"
+    """Passes over all train texts. auto: 10, and 4 for shrink."""
+
+    learning_rate: float | Auto = "auto"
+    """Peak learning rate of Adam. auto: 2e-3; for shrink the teacher's."""
+
+    batch_size: int = 64
+    """Texts in each step."""
+
+    temperature: float | Auto = "auto"
+    """Divides logits before they are compared; for annealing the integer
+    that it starts from. auto: 4 for kd and hidden, 1 for mse, 7 for
+    annealing."""
+
+    hard_weight: float | Auto = "auto"
+    """Weight of the cross-entropy with the labels. auto: 0.5. Not for
+    annealing."""
+
+    soft_weight: float | Auto = "auto"
+    """Weight of the imitation of the teacher. auto: 0.5. Not for
+    annealing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """How often, how long, and what to do with an earlier run."""
+
+    seeds: tuple[int, ...] = (1,)
+    """One number: how many seeds, counted from 0. Several: the seeds
+    themselves. Each one trains every student anew, on labels of its own."""
+
+    smoke: bool = False
+    """Tiny models on a few texts: seconds, to see that everything runs."""
+
+    redo: bool = False
+    """Where the output folder holds phases made with other options, make
+    them again, and those that follow from them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Distill:
+    """Distil a text classifier into a small one, and show what it is worth.
+
+    Fine-tunes the teacher, trains the student with it and, as the control,
+    without it, exports SavedModel and TFLite files, and writes report.json
+    with accuracy, parameters, file size and latency of each.
+    """
+
+    what: What = What()
+    texts: Texts = Texts()
+    teaching: Teaching = Teaching()
+    learning: Learning = Learning()
+    run: Run = Run()

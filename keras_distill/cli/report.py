@@ -1,0 +1,155 @@
+"""`report.json`, and the table that says the same."""
+
+import os
+import platform
+import statistics
+
+import keras
+import keras_hub
+import tensorflow as tf
+
+from keras_distill.cli import arms
+from keras_distill.cli import run_folder
+from keras_distill.cli import shipping
+
+FILE = "report.json"
+COLUMNS = (
+    "model",
+    "dev %",
+    "test %",
+    "parameters",
+    "file",
+    "size",
+    "ms",
+)
+
+
+def write(settings, folder, phases, screen):
+    """Writes `report.json` and prints the table that says the same.
+
+    Args:
+        settings: `Settings`.
+        folder: `RunFolder`, all phases finished.
+        phases: List of `Phase`.
+        screen: `Screen`.
+    """
+    report = {
+        "command": "distill",
+        "settings": {
+            name: str(value) if name == "output" else value
+            for name, value in vars(settings).items()
+        },
+        "data": folder.result("data"),
+        "models": models(settings, folder),
+        "seconds": {p.name: folder.record(p.name)["seconds"] for p in phases},
+        "machine": {
+            "python": platform.python_version(),
+            "processors": os.cpu_count(),
+            "tensorflow": tf.__version__,
+            "keras": keras.__version__,
+            "keras_hub": keras_hub.__version__,
+        },
+    }
+    run_folder.write_json(folder.path / FILE, report)
+    screen.table(
+        f"{settings.student}, {settings.method}: accuracy (mean ± sd over "
+        "seeds), size of the TFLite file,\nits time for one text on one thread",
+        COLUMNS,
+        rows(report),
+    )
+    screen.line(
+        f"Written: {folder.path / FILE}, files in {folder.path / 'export'}"
+    )
+
+
+def models(settings, folder):
+    """One entry for the teacher and one for each arm.
+
+    Returns:
+        List of dicts with `name`, `description`, `labels`, `seeds`, `dev`,
+        `test` (lists, one value a seed), `parameters`, `files`.
+    """
+    teacher = folder.result("teacher")
+    found = [
+        {
+            "name": "teacher",
+            "description": "teacher",
+            "labels": folder.result("data")["labelled_train_rows"],
+            "seeds": [],
+            "dev_accuracy": [teacher["dev_accuracy"]],
+            "test_accuracy": [teacher["test_accuracy"]],
+            "parameters": teacher["parameters"],
+            "files": folder.result("export_teacher"),
+        }
+    ]
+    for kind in arms.kinds(settings):
+        results = [
+            folder.result(arms.Arm(kind, seed).name) for seed in settings.seeds
+        ]
+        found.append(
+            {
+                "name": kind,
+                "description": _description(kind, results[0]["labels"]),
+                "labels": results[0]["labels"],
+                "seeds": list(settings.seeds),
+                "dev_accuracy": [r["dev_accuracy"] for r in results],
+                "test_accuracy": [r["test_accuracy"] for r in results],
+                "parameters": results[0]["parameters"],
+                "files": folder.result(f"export_{kind}"),
+            }
+        )
+    return found
+
+
+def rows(report):
+    """The rows of the table, lists of strings as `COLUMNS`."""
+    found = []
+    for model in report["models"]:
+        files = {
+            name: file
+            for name, file in model["files"].items()
+            if name != "SavedModel"
+        }
+        for name, file in files.items():
+            first = name == "float32"
+            found.append(
+                [
+                    model["description"] if first else f"  as {name}",
+                    percent(model["dev_accuracy"]) if first else "",
+                    percent(model["test_accuracy"])
+                    if first
+                    else percent([file["test_accuracy"]])
+                    if "test_accuracy" in file
+                    else "",
+                    f"{model['parameters']:,}" if first else "",
+                    name,
+                    *_measured(file),
+                ]
+            )
+    return found
+
+
+def percent(shares):
+    """Mean, and standard deviation where there are several.
+
+    Example:
+
+    >>> percent([0.672]), percent([0.6, 0.8])
+    ('67.2', '70.0 ± 14.1')
+    """
+    mean = f"{100 * statistics.mean(shares):.1f}"
+    if len(shares) == 1:
+        return mean
+    return f"{mean} ± {100 * statistics.stdev(shares):.1f}"
+
+
+def _measured(file):
+    if "refused" in file:
+        return ["not exported", ""]
+    latency = file["latency_ms"]
+    return [shipping.size(file["size_bytes"]), f"{latency:.3g}"]
+
+
+def _description(kind, labels):
+    how = "distilled" if kind == arms.DISTILLED else "alone"
+    return f"student {how}, {labels:,} labels"

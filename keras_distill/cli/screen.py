@@ -1,0 +1,82 @@
+"""What the user sees: lines, progress bars, tables."""
+
+import contextlib
+
+import rich.box
+import rich.console
+import rich.progress
+import rich.table
+
+
+class Screen:
+    """Standard output for what happens, standard error for problems."""
+
+    def __init__(self):
+        self._out = rich.console.Console(highlight=False)
+        self._error = rich.console.Console(stderr=True, highlight=False)
+        self.phase = None
+
+    def line(self, text):
+        """Prints one line as it is."""
+        self._out.print(text, markup=False, soft_wrap=True)
+
+    def start(self, text, phase):
+        """Announces a phase."""
+        self.phase = phase
+        self.line(text)
+
+    def problem(self, text):
+        """Prints a paragraph on standard error."""
+        self._error.print(text, markup=False, soft_wrap=True)
+
+    @contextlib.contextmanager
+    def progress(self, total, unit):
+        """A bar that disappears when done, on terminals only.
+
+        Args:
+            total: Integer, the number of steps.
+            unit: String, what is counted.
+
+        Yields:
+            A function of the number of steps done, and perhaps a remark.
+        """
+        columns = (
+            rich.progress.TextColumn("     "),
+            rich.progress.BarColumn(),
+            rich.progress.MofNCompleteColumn(),
+            rich.progress.TextColumn(unit),
+            rich.progress.TimeRemainingColumn(),
+            rich.progress.TextColumn("{task.fields[remark]}"),
+        )
+        with rich.progress.Progress(
+            *columns,
+            console=self._out,
+            transient=True,
+            disable=not self._out.is_terminal,
+        ) as bar:
+            task = bar.add_task("", total=total, remark="")
+
+            def advance(steps=1, remark=None):
+                fields = {} if remark is None else {"remark": remark}
+                bar.update(task, advance=steps, **fields)
+
+            yield advance
+
+    def table(self, title, columns, rows):
+        """Prints a table.
+
+        Args:
+            title: String.
+            columns: Column titles; the first column is text, the others are
+                numbers.
+            rows: Lists of strings.
+        """
+        table = rich.table.Table(
+            title=title, title_justify="left", box=rich.box.SIMPLE_HEAD
+        )
+        for position, column in enumerate(columns):
+            justify = "right" if position else "left"
+            table.add_column(column, justify=justify, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        self._out.print(table)

@@ -1,0 +1,137 @@
+"""The phases `teacher` and `signal`: a fine-tuned teacher, and its logits."""
+
+import math
+import pathlib
+
+import keras
+import numpy as np
+
+from keras_distill import data
+from keras_distill.cli import run_folder
+from keras_distill.cli import teacher_models
+from keras_distill.cli import training
+
+MODEL = pathlib.Path("teacher.keras")
+LOGITS = pathlib.Path("data") / "teacher_logits.npy"
+EPOCHS = 3
+SEED = 0
+
+
+def fine_tune(settings, corpus, folder, screen):
+    """Fine-tunes the teacher where it needs it, and scores it.
+
+    Args:
+        settings: `Settings`.
+        corpus: `Corpus`.
+        folder: Path of the run's folder; `teacher.keras` is left there.
+        screen: `Screen`.
+
+    Returns:
+        Dict: accuracies, epochs, parameters.
+    """
+    keras.utils.set_random_seed(SEED)
+    teacher, classifies = teacher_models.build(settings, corpus)
+    epochs = settings.teacher_epochs
+    if epochs is None:
+        epochs = 0 if classifies else EPOCHS
+    best_epoch = _fit(teacher, epochs, settings, corpus, screen)
+    save(teacher, folder / MODEL, corpus)
+    return {
+        "epochs": epochs,
+        "best_epoch": best_epoch,
+        "parameters": teacher.count_params(),
+        "dev_accuracy": training.accuracy(teacher, corpus.encoded["dev"]),
+        "test_accuracy": training.accuracy(teacher, corpus.encoded["test"]),
+    }
+
+
+def summary(result):
+    """One line on the result of `fine_tune`."""
+    return (
+        f"dev {100 * result['dev_accuracy']:.1f} %, "
+        f"test {100 * result['test_accuracy']:.1f} %"
+    )
+
+
+def save(teacher, path, corpus):
+    """Saves a teacher, a KerasHub task with its preprocessor."""
+    is_task = hasattr(teacher, "preprocessor")
+    if is_task:
+        teacher.preprocessor = corpus.preprocessor
+    with run_folder.complete_file(path) as draft:
+        teacher.save(draft)
+    if is_task:
+        teacher.preprocessor = None
+
+
+def load(folder):
+    """The teacher that `fine_tune` left, without a preprocessor."""
+    teacher = keras.models.load_model(folder / MODEL, compile=False)
+    if hasattr(teacher, "preprocessor"):
+        teacher.preprocessor = None
+    return teacher
+
+
+def signal(corpus, folder):
+    """Runs the teacher over the train texts, and leaves its logits.
+
+    Returns:
+        Dict: rows, and the accuracy where there are labels.
+    """
+    encoded = corpus.encoded["train"]
+    logits = training.predict(load(folder), encoded).astype("float32")
+    with run_folder.complete_file(folder / LOGITS) as draft:
+        np.save(draft, logits)
+    known = encoded.labels != data.UNLABELLED
+    return {
+        "rows": len(logits),
+        "train_accuracy": training.accuracy_of(
+            logits[known], encoded.labels[known]
+        ),
+    }
+
+
+def signal_summary(result):
+    """One line on the result of `signal`."""
+    return f"{result['rows']:,} texts"
+
+
+def _fit(teacher, epochs, settings, corpus, screen):
+    """Fine-tunes; the number of the best epoch, None for no epochs."""
+    if not epochs:
+        return None
+    encoded = corpus.encoded["train"]
+    labelled = training.rows(
+        encoded, np.flatnonzero(encoded.labels != data.UNLABELLED)
+    )
+    size = settings.teacher_batch_size
+    steps = math.ceil(len(labelled) / size)
+    teacher.compile(
+        optimizer=keras.optimizers.AdamW(
+            training.warm_up_and_decay(
+                settings.teacher_learning_rate, epochs * steps
+            ),
+            weight_decay=0.01,
+            clipnorm=1.0,
+        ),
+        loss=training.hard_loss(),
+        metrics=training.metrics(),
+        **training.compile_arguments(),
+    )
+    batches = data.batches(
+        labelled,
+        size,
+        shuffle=True,
+        seed=SEED,
+        lengths=training.lengths(labelled),
+    )
+    best = training.BestEpoch(teacher)
+    training.fit(
+        teacher,
+        batches.repeat(),
+        (epochs, steps),
+        corpus.encoded["dev"],
+        [best],
+        screen,
+    )
+    return best.epoch
