@@ -1,0 +1,620 @@
+"""The command line: help, wrong uses, continuing, and whole tiny runs."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+from keras_distill import data
+from keras_distill.cli import arms
+from keras_distill.cli import distill
+from keras_distill.cli import main
+from keras_distill.cli import report
+from keras_distill.cli import run_folder
+from keras_distill.cli import shipping
+from keras_distill.cli import sources
+from keras_distill.cli import training
+from keras_distill.cli.options import Distill
+from keras_distill.cli.problems import UsageProblem
+from keras_distill.cli.run_folder import Phase
+from keras_distill.cli.run_folder import RunFolder
+from keras_distill.cli.screen import Screen
+from keras_distill.cli.settings import settle
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:__array__ implementation:DeprecationWarning"
+)
+
+WORDS = {"good": "fine great nice lovely", "bad": "awful poor dull sad"}
+SIZES = {"train": 120, "dev": 30, "test": 30}
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """A folder with train, dev and test, two classes that words tell apart."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for part, count in SIZES.items():
+        lines = ["text\tlabel"]
+        for row in range(count):
+            label = ["good", "bad"][row % 2]
+            words = rng.choice(WORDS[label].split(), 3)
+            lines.append(f"{part} {row} the {' '.join(words)}\t{label}")
+        (folder / f"{part}.tsv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture
+def call(texts, tmp_path, capsys):
+    """Calls the command on the tiny texts; exit code, output, errors."""
+
+    def run(*arguments, output="out"):
+        command = ["distill", "--smoke", "--data", str(texts)]
+        command += ["--output", str(tmp_path / output), *arguments]
+        code = main(command)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def settings_of(**changes):
+    options = Distill()
+    for name, value in changes.items():
+        for group in ("what", "texts", "teaching", "learning", "run"):
+            if hasattr(getattr(options, group), name):
+                part = dataclasses.replace(
+                    getattr(options, group), **{name: value}
+                )
+                options = dataclasses.replace(options, **{group: part})
+    return settle(options)
+
+
+def test_help_names_every_option_with_its_unit_and_default(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["distill", "--help"])
+    text = capsys.readouterr().out
+    assert stopped.value.code == 0
+    options = Distill()
+    for group in dataclasses.fields(options):
+        for field in dataclasses.fields(getattr(options, group.name)):
+            assert f"--{field.name.replace('_', '-')}" in text
+    assert "1000 for docstrings" in " ".join(re.split(r"[\s│]+", text))
+
+
+def test_help_lists_the_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "distill" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["distil"], ["distill", "--epoch", "x"], ["distill", "--method", "x"]],
+)
+def test_what_the_parser_refuses(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert "--help" in capsys.readouterr().err
+
+
+WRONG_OPTIONS = [
+    (["--seeds", "0"], "at least 1"),
+    (["--seeds", "1", "1"], "different"),
+    (["--epochs", "0"], "epochs=0"),
+    (["--sequence-length", "2"], "sequence_length=2"),
+    (["--labels", "0"], "labels=0"),
+    (["--width", "0"], "width=0"),
+    (["--temperature", "0"], "temperature=0"),
+    (["--learning-rate", "-1"], "learning_rate=-1"),
+    (["--teacher-epochs", "0"], "from scratch"),
+    (["--soft-weight", "0"], "nothing would be distilled"),
+    (["--hard-weight", "-1"], "hard_weight=-1"),
+    (["--method", "hidden"], "--student shrink"),
+    (["--layers", "2"], "--student shrink"),
+    (["--method", "annealing", "--hard-weight", "1"], "leave"),
+    (["--method", "annealing", "--temperature", "2.5"], "integer"),
+    (["--method", "annealing", "--epochs", "2"], "more epochs"),
+    (["--data", "docstrings", "--text-column", "t"], "no columns"),
+    (["--vocabulary", "vocab.txt"], ".keras"),
+    (["--teacher", "no/such/folder"], "no such folder"),
+    (["--teacher", "none.keras"], "exists"),
+    (["--data", "none.tsv"], "no such file"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG_OPTIONS)
+def test_wrong_options_end_before_anything_starts(
+    arguments, message, call, tmp_path
+):
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Received" in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_teacher_folder_without_a_model(call, tmp_path):
+    (tmp_path / "empty").mkdir()
+    code, _, err = call("--teacher", str(tmp_path / "empty"))
+    assert code == 2
+    assert "config.json" in err
+
+
+def test_unknown_preset(call):
+    code, _, err = call("--teacher", "bert_bse_en")
+    assert code == 2
+    assert "bert_base_en" in err
+
+
+def test_preset_without_a_network(call, monkeypatch):
+    def fail(*args, **kwargs):
+        raise ConnectionError("Name or service not known")
+
+    monkeypatch.setattr(
+        keras_hub.models.TextClassifierPreprocessor, "from_preset", fail
+    )
+    code, _, err = call("--teacher", "bert_tiny_en_uncased")
+    assert code == 2
+    assert "could not be downloaded" in err
+    assert "embedded" in err
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("train.tsv", "text\tclass\na\tb\n", "'label'"),
+        ("train.tsv", "text\tlabel\nall of one\tb\n", "two classes"),
+        ("train.tsv", "text\tlabel\n", "rows below its header"),
+        ("dev.tsv", "text\tlabel\nwhat\tunknown\n", "occur in train"),
+    ],
+)
+def test_wrong_data(file, content, message, call, texts):
+    (texts / file).write_text(content)
+    code, _, err = call()
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("labels", ["1", "121"])
+def test_labels_that_the_data_does_not_have(labels, call):
+    code, _, err = call("--labels", labels)
+    assert code == 2
+    assert f"={labels}" in err
+
+
+@pytest.fixture
+def tiny_teacher(tmp_path):
+    """A .keras file with three logits and no tokenizer."""
+    inputs = {
+        name: keras.Input((None,), dtype="int32", name=name)
+        for name in ("token_ids", "padding_mask", "segment_ids")
+    }
+    x = keras.layers.Embedding(60, 4)(inputs["token_ids"])
+    x = keras.layers.GlobalAveragePooling1D()(x)
+    path = tmp_path / "tiny.keras"
+    keras.Model(inputs, keras.layers.Dense(3)(x)).save(path)
+    return path
+
+
+def test_saved_teacher_without_a_tokenizer(call, tiny_teacher):
+    code, _, err = call("--teacher", str(tiny_teacher))
+    assert code == 2
+    assert "--vocabulary" in err
+
+
+def test_saved_teacher_of_other_classes(call, tiny_teacher):
+    vocabulary = [*data.vocabulary.SPECIAL_TOKENS, *"abcdefghijklmnopqrst"]
+    path = tiny_teacher.with_name("vocab.txt")
+    data.write_vocabulary(vocabulary, path)
+    code, _, err = call("--teacher", str(tiny_teacher))
+    assert code == 2
+    assert "must give 2 logits" in err
+
+
+def test_saved_teacher_that_is_none(call, tmp_path):
+    (tmp_path / "wrong.keras").write_text("no model")
+    code, _, err = call("--teacher", str(tmp_path / "wrong.keras"))
+    assert code == 2
+    assert "cannot be loaded" in err
+
+
+def test_output_that_cannot_be_written(call, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = call(output="file/out")
+    assert code == 2
+    assert "cannot be written" in err
+
+
+def test_output_that_holds_other_things(call, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("")
+    code, _, err = call()
+    assert code == 2
+    assert "thesis.tex" in err
+
+
+def test_output_of_another_command(tmp_path):
+    RunFolder(tmp_path / "out", "gkd")
+    with pytest.raises(UsageProblem, match="keras-distill gkd"):
+        RunFolder(tmp_path / "out", "distill")
+
+
+# Phases that only count, in the place of the real ones.
+
+
+class Counting:
+    """Three phases, of which one may be interrupted or half-written."""
+
+    def __init__(self):
+        self.calls = []
+        self.interrupt = None
+        self.options = {"first": {"a": 1}, "second": {"b": 1}, "third": {}}
+        self.needs = {"first": (), "second": ("first",), "third": ()}
+
+    def plan(self, settings, identities, folder, screen):
+        def phase(name):
+            def run():
+                self.calls.append(name)
+                with run_folder.complete_file(folder.path / name) as draft:
+                    draft.write_text("half")
+                    if name == self.interrupt:
+                        raise KeyboardInterrupt
+                return {"name": name}
+
+            return Phase(
+                name=name,
+                title=f"making {name}",
+                options=self.options[name],
+                needs=self.needs[name],
+                run=run,
+                summary=lambda result: f"made {result['name']}",
+                files=(name,),
+            )
+
+        return [phase(name) for name in self.options]
+
+
+@pytest.fixture
+def counting(monkeypatch):
+    counted = Counting()
+    monkeypatch.setattr(distill, "plan", counted.plan)
+    monkeypatch.setattr(report, "write", lambda *args: None)
+    return counted
+
+
+def test_rerun_does_nothing_twice(call, counting):
+    assert call()[0] == 0
+    code, out, _ = call()
+    assert code == 0
+    assert counting.calls == ["first", "second", "third"]
+    assert "already done: first (made first)" in out
+
+
+def test_interrupted_run_continues(call, counting, tmp_path):
+    counting.interrupt = "second"
+    code, _, err = call()
+    assert code == 130
+    assert len(err.strip().splitlines()) == 1
+    assert "during second" in err
+    assert "keras-distill distill --smoke" in err
+    out = tmp_path / "out"
+    assert not (out / "second").exists()
+    assert not list(out.rglob(".draft-*"))
+    counting.interrupt = None
+    code, printed, _ = call()
+    assert code == 0
+    assert counting.calls == ["first", "second", "second", "third"]
+    assert "already done: first" in printed
+    assert "already done: second" not in printed
+
+
+def test_phase_whose_file_is_gone_is_made_again(call, counting, tmp_path):
+    call()
+    (tmp_path / "out" / "second").unlink()
+    call()
+    assert counting.calls == ["first", "second", "third", "second"]
+
+
+def test_other_options_are_refused(call, counting):
+    call()
+    counting.options["first"] = {"a": 2}
+    code, _, err = call()
+    assert code == 2
+    assert "a: 1 there, 2 now" in err
+    assert "['first', 'second']" in err
+    assert "--redo" in err
+    assert len(counting.calls) == 3
+
+
+def test_redo_makes_what_changed_and_what_follows(call, counting):
+    call()
+    counting.options["first"] = {"a": 2}
+    assert call("--redo")[0] == 0
+    assert counting.calls[3:] == ["first", "second"]
+    assert call()[0] == 0
+    assert len(counting.calls) == 5
+
+
+def test_a_new_phase_changes_nothing_before_it(call, counting):
+    call()
+    counting.options["fourth"] = {}
+    counting.needs["fourth"] = ("third",)
+    assert call()[0] == 0
+    assert counting.calls[3:] == ["fourth"]
+
+
+def plan_of(tmp_path, **changes):
+    settings = settings_of(output=tmp_path, **changes)
+    folder = RunFolder(tmp_path, "distill")
+    phases = distill.plan(settings, {}, folder, Screen())
+    return run_folder.fingerprints(phases)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "kept"),
+    [
+        ("temperature", 2.0, {"control_seed_0", "all_labels_seed_0"}),
+        ("epochs", 3, {"teacher", "signal", "export_teacher"}),
+        ("labels", 500, {"teacher", "signal", "all_labels_seed_0"}),
+        ("seeds", (2,), {"control_seed_0", "distilled_seed_0"}),
+        ("teacher_epochs", 1, {"data", "control_seed_0"}),
+        ("sequence_length", 48, set()),
+    ],
+)
+def test_what_an_option_changes(option, value, kept, tmp_path):
+    before = plan_of(tmp_path)
+    after = plan_of(tmp_path, **{option: value})
+    same = {name for name in before if before[name] == after.get(name)}
+    assert kept <= same
+    assert same != set(after)
+    if option == "sequence_length":
+        assert not same
+
+
+def test_shrunk_control_depends_on_the_teacher(tmp_path):
+    before = plan_of(tmp_path, student="shrink")
+    after = plan_of(tmp_path, student="shrink", teacher_epochs=1)
+    assert before["control_seed_0"] != after["control_seed_0"]
+
+
+def test_changed_file_changes_the_fingerprint(texts):
+    settings = settings_of(data=str(texts))
+    before = sources.data_identity(settings)
+    with (texts / "train.tsv").open("a") as file:
+        file.write("one more\tgood\n")
+    assert sources.data_identity(settings) != before
+
+
+@pytest.mark.parametrize(
+    ("seeds", "expected"), [((2,), (0, 1)), ((7, 3), (7, 3))]
+)
+def test_seeds_are_a_count_or_a_list(seeds, expected):
+    assert settings_of(seeds=seeds).seeds == expected
+
+
+def test_best_epoch_is_restored():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    best = training.BestEpoch(model)
+    for epoch, value in enumerate([0.1, 0.3, 0.3, 0.2]):
+        model.layers[-1].bias.assign([float(epoch)])
+        best.on_epoch_end(epoch, {"val_accuracy": value})
+    best.on_train_end()
+    assert float(model.layers[-1].bias[0]) == 1.0
+    assert (best.epoch, best.accuracy) == (2, 0.3)
+
+
+def test_refused_export_is_reported(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise shipping.export.ExportError("agrees on 90 %")
+
+    monkeypatch.setattr(shipping.export, "saved_model", refuse)
+
+    class FakeCorpus:
+        preprocessor = None
+        splits = data.TextSplits(
+            *[data.TextDataset(["a", "b"], [0, 1])] * 3, label_names=["x", "y"]
+        )
+
+    facts = shipping.saved_model(None, pathlib.Path("student"), FakeCorpus)
+    assert facts == {"path": "student", "refused": "agrees on 90 %"}
+    assert "90 %" in shipping.summary({"SavedModel": facts})
+
+
+def test_native_messages_leave_python_alone(tmp_path, capfd):
+    from keras_distill.cli import quiet
+
+    with quiet.native_messages_to(tmp_path / "log"):
+        os.write(2, b"native\n")
+        sys.stderr.write("python\n")
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "python\nafter\n"
+    assert (tmp_path / "log").read_text() == "native\n"
+
+
+# Whole runs.
+
+MODEL_KEYS = {
+    "name": str,
+    "description": str,
+    "labels": int,
+    "seeds": list,
+    "dev_accuracy": list,
+    "test_accuracy": list,
+    "parameters": int,
+    "files": dict,
+}
+FILE_KEYS = {
+    "path": str,
+    "size_bytes": int,
+    "latency_ms": float,
+    "agreement": float,
+    "max_difference": float,
+    "examples": int,
+}
+
+
+def check_report(path, names, seeds):
+    held = json.loads(path.read_text())
+    assert set(held) == {
+        "command",
+        "settings",
+        "data",
+        "models",
+        "seconds",
+        "machine",
+    }
+    assert [model["name"] for model in held["models"]] == names
+    for model in held["models"]:
+        assert {k: type(v) for k, v in model.items()} == MODEL_KEYS
+        count = 1 if model["name"] == "teacher" else len(seeds)
+        assert len(model["test_accuracy"]) == count
+        for value in model["dev_accuracy"] + model["test_accuracy"]:
+            assert 0 <= value <= 1
+        for kind, file in model["files"].items():
+            if "refused" not in file:
+                extra = {} if kind == "SavedModel" else {"test_accuracy": float}
+                found = {k: type(v) for k, v in file.items()}
+                assert found == FILE_KEYS | extra
+                assert (path.parent / "export" / file["path"]).exists()
+    return held
+
+
+@pytest.mark.large
+def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
+    real = arms.train
+    trained = []
+
+    def train(arm, *args):
+        trained.append(arm.name)
+        if trained == ["control_seed_3", "distilled_seed_3"]:
+            raise KeyboardInterrupt
+        return real(arm, *args)
+
+    monkeypatch.setattr(arms, "train", train)
+    arguments = ["--labels", "20", "--seeds", "3", "5", "--epochs", "2"]
+    code, _, err = call(*arguments)
+    assert code == 130
+    assert "during distilled_seed_3" in err
+    code, out, _ = call(*arguments)
+    assert code == 0
+    for name in ("data", "teacher", "signal", "control_seed_3"):
+        assert f"already done: {name} (" in out
+    assert trained[2:] == [
+        "distilled_seed_3",
+        "all_labels_seed_3",
+        "control_seed_5",
+        "distilled_seed_5",
+        "all_labels_seed_5",
+    ]
+    names = ["teacher", "control", "distilled", "all_labels"]
+    held = check_report(tmp_path / "out" / "report.json", names, [3, 5])
+    assert [m["labels"] for m in held["models"]] == [120, 20, 20, 120]
+    files = held["models"][2]["files"]
+    assert list(files) == ["float32", "int8", "SavedModel"]
+    for text in ("student alone, 20 labels", "student distilled", "teacher"):
+        assert text in out
+    assert call(*arguments)[1].count("already done") == 13
+
+
+@pytest.mark.large
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--student", "bilstm", "--method", "hidden"],
+        ["--student", "shrink", "--method", "hidden"],
+        ["--student", "shrink", "--method", "mse", "--width", "16"],
+        ["--student", "text_cnn", "--method", "annealing"],
+    ],
+    ids=lambda arguments: "-".join(arguments[1:4:2]),
+)
+def test_every_student_and_method(arguments, call, tmp_path):
+    assert call(*arguments)[0] == 0
+    names = ["teacher", "control", "distilled"]
+    check_report(tmp_path / "out" / "report.json", names, [0])
+
+
+@pytest.mark.large
+def test_finished_teacher_serves_again(call, tmp_path):
+    call("--teacher-epochs", "2")
+    teacher = tmp_path / "out" / "teacher.keras"
+    code, _, _ = call("--teacher", str(teacher), output="next")
+    assert code == 0
+    held = [
+        check_report(
+            tmp_path / output / "report.json",
+            ["teacher", "control", "distilled"],
+            [0],
+        )["models"][0]["test_accuracy"]
+        for output in ("out", "next")
+    ]
+    assert held[0] == held[1]
+
+
+@pytest.mark.large
+def test_folder_with_a_preset_as_teacher(call, tmp_path):
+    vocabulary = [*data.vocabulary.SPECIAL_TOKENS, "the", "fine", "awful"]
+    preprocessor = data.bert_preprocessor(vocabulary, 16)
+    backbone = keras_hub.models.BertBackbone(
+        vocabulary_size=len(vocabulary),
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=16,
+        max_sequence_length=16,
+    )
+    task = keras_hub.models.BertTextClassifier(
+        backbone, num_classes=2, preprocessor=preprocessor
+    )
+    task.save_to_preset(tmp_path / "preset")
+    code, _, _ = call(
+        "--teacher", str(tmp_path / "preset"), "--student", "shrink"
+    )
+    assert code == 0
+    held = check_report(
+        tmp_path / "out" / "report.json",
+        ["teacher", "control", "distilled"],
+        [0],
+    )
+    assert held["models"][0]["parameters"] == task.count_params()
+    teacher = keras.models.load_model(
+        tmp_path / "out" / "teacher.keras", compile=False
+    )
+    assert teacher.preprocessor.sequence_length == 16
+
+
+@pytest.mark.large
+def test_ctrl_c_in_a_process_of_its_own(texts, tmp_path):
+    out = tmp_path / "out"
+    command = "import sys; from keras_distill.cli import main; sys.exit(main())"
+    arguments = ["distill", "--data", str(texts), "--output", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, *arguments, "--epochs", "100000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stdout:
+        if "control:" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "To continue: keras-distill distill" in err
+    assert "Traceback" not in err
+    assert not list(out.rglob(".draft-*"))
+    assert (out / "phases" / "teacher.json").exists()
+    assert not (out / "phases" / "control_seed_0.json").exists()
