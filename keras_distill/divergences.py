@@ -219,18 +219,58 @@ def soft_cross_entropy(teacher_logits, student_logits, temperature=1.0):
     return -ops.sum(p * ops.where(p > 0, log_q, 0.0), axis=-1)
 
 
-def _log_probabilities(teacher_logits, student_logits, temperature):
-    """Returns both log-softmaxes at `temperature`, in float32."""
+def binary_kl(teacher_logits, student_logits, temperature=1.0):
+    """Mean over labels of `KL(teacher || student)`, each label on its own.
+
+    With `p = sigmoid(teacher_logits / T)` and `q = sigmoid(student_logits / T)`
+    a label's value is `p (log p - log q) + (1 - p) (log(1 - p) - log(1 - q))`.
+
+    Args:
+        teacher_logits: Tensor of shape `[..., labels]`.
+        student_logits: Tensor of shape `[..., labels]`.
+        temperature: `T > 0`: a number, a scalar, or a tensor of the leading
+            axes. Divides both logits.
+
+    Returns:
+        Tensor of shape `[...]`. Zero where the distributions agree.
+
+    Raises:
+        ValueError: If the shapes differ or `temperature` does not fit.
+
+    Example:
+
+    >>> import numpy as np
+    >>> t, s = np.log([[1.0]]), np.log([[1 / 3]])  # p = 1 / 2, q = 1 / 4
+    >>> round(float(binary_kl(t, s)[0]), 4)
+    0.1438
+
+    Reference:
+        Yang et al., 2023, https://arxiv.org/abs/2308.06453, whose logits loss
+        is the sum over labels.
+    """
+    t, s = _tempered(teacher_logits, student_logits, temperature)
+    yes = ops.log_sigmoid(t) - ops.log_sigmoid(s)
+    no = ops.log_sigmoid(-t) - ops.log_sigmoid(-s)
+    return ops.mean(ops.sigmoid(t) * yes + ops.sigmoid(-t) * no, axis=-1)
+
+
+def _tempered(teacher_logits, student_logits, temperature):
+    """Returns both logits over `temperature`, in float32."""
     teacher_logits = ops.convert_to_tensor(teacher_logits, dtype="float32")
     student_logits = ops.convert_to_tensor(student_logits, dtype="float32")
     check_same_shape(
         "teacher_logits", teacher_logits, "student_logits", student_logits
     )
     temperature = align_temperature(temperature, teacher_logits)
-    return (
-        ops.log_softmax(teacher_logits / temperature, axis=-1),
-        ops.log_softmax(student_logits / temperature, axis=-1),
-    )
+    return teacher_logits / temperature, student_logits / temperature
+
+
+def _log_probabilities(teacher_logits, student_logits, temperature):
+    """Returns both log-softmaxes at `temperature`, in float32."""
+    return [
+        ops.log_softmax(logits, axis=-1)
+        for logits in _tempered(teacher_logits, student_logits, temperature)
+    ]
 
 
 def _kl(log_p, log_q):

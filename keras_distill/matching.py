@@ -137,6 +137,7 @@ class BoundMatch:
                 f"student={match.student}"
             )
         self.projection = None
+        self.trains_projection = False
 
     def _default_name(self):
         layers = "-".join(str(tap).split("/")[-1] for tap in self.student_taps)
@@ -187,6 +188,7 @@ class BoundMatch:
                 f"width. Expected {width}. Received: {projected[-1]}"
             )
         self.projection = projection
+        self.trains_projection = projection.trainable
 
     def _check_lengths(self, teacher, student):
         pools = getattr(self.match.loss, "across_lengths", False)

@@ -22,7 +22,9 @@ CROSS_ENTROPIES = {
 
 def compiled_loss(loss, output_names):
     """The hard loss as `keras.Model.compile` holds it."""
-    return None if loss is None else CompileLoss(loss, None, output_names)
+    return (
+        None if loss is None else CompileLoss(loss, output_names=output_names)
+    )
 
 
 def check_models(teacher, student):
@@ -97,4 +99,18 @@ def check_hard_loss(loss, student):
                 f"The student outputs logits, the loss {name!r} expects "
                 "probabilities. Pass `keras.losses."
                 f"{CROSS_ENTROPIES[name]}(from_logits=True)`"
+            )
+
+
+def check_callbacks(callbacks):
+    """Raises `ValueError` for a callback that would save the teacher too."""
+    for callback in keras.tree.flatten(callbacks):
+        if (
+            isinstance(callback, keras.callbacks.ModelCheckpoint)
+            and not callback.save_weights_only
+        ):
+            raise ValueError(
+                "A Distiller is not saved as a whole: pass "
+                "`keras.callbacks.ModelCheckpoint(..., save_weights_only="
+                "True)`. `distiller.student.save` keeps the student"
             )

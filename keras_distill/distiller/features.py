@@ -47,6 +47,10 @@ class Features:
             for match in self.matches
             if names is None or match.name in names
         ]
+        for match in self.matches:
+            if match.projection is not None:
+                on = match in self.active and match.trains_projection
+                match.projection.trainable = on
 
     @property
     def student_taps(self):

@@ -29,7 +29,6 @@ from keras_distill.teachers import call_model
 from keras_distill.teachers import symbolic_inputs
 
 
-@keras.saving.register_keras_serializable(package="keras_distill")
 class Distiller(keras.Model):
     """Trains `student` on labels and on what `teacher` says.
 
@@ -145,6 +144,8 @@ class Distiller(keras.Model):
         if isinstance(soft_loss, str) and soft_loss == "default":
             soft_loss = losses.ForwardKL()
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        self._active = {HARD: True, SOFT: True}
+        self._features.set_active(None)
         checks.check_hard_loss(loss, self.student)
         weights = {HARD: hard_weight, SOFT: soft_weight}
         weights |= {m.name: m.match.weight for m in self.matches}
@@ -161,11 +162,16 @@ class Distiller(keras.Model):
 
     def _make_state(self, weights):
         names = [str(key) for key in self._soft_losses] or [SOFT]
-        self._tracker.unlock()
-        del self.schedules  # Keras would go on tracking the old one.
-        self.schedules = ScheduleState(names, weights)
-        self._tracker.lock()
+        self._replace("schedules", ScheduleState(names, weights))
         self._bind_temperatures()
+
+    def _replace(self, name, value):
+        """Sets an attribute; Keras would go on saving the old layers."""
+        self._tracker.unlock()
+        for layer in keras.tree.flatten(getattr(self, name)):
+            self._tracker.untrack(layer)
+        setattr(self, name, value)
+        self._tracker.lock()
 
     def _bind_temperatures(self):
         for key, loss in self._soft_losses.items():
@@ -175,6 +181,16 @@ class Distiller(keras.Model):
                 continue
             variable.assign(temperature)
             loss.temperature = variable
+
+    @property
+    def bound_temperatures(self):
+        """Dict, output name to its temperature, where a soft loss uses it."""
+        return {
+            str(key): loss.temperature
+            for key, loss in self._soft_losses.items()
+            if isinstance(getattr(loss, "temperature", None), keras.Variable)
+            and str(key) in self.schedules.temperatures
+        }
 
     def _check_soft_losses(self):
         checks.check_logits(self._soft_losses, self._teacher.models, "teacher")
@@ -194,6 +210,7 @@ class Distiller(keras.Model):
             checks.check_hard_loss(loss, self.student)
             names = getattr(self, "output_names", None)
             self._compile_loss = checks.compiled_loss(loss, names)
+            self.make_test_function(force=True)
         if not (isinstance(soft_loss, str) and soft_loss == "unchanged"):
             self._soft_losses = soft.named_losses(soft_loss)
             self._check_soft_losses()
@@ -211,9 +228,18 @@ class Distiller(keras.Model):
         Raises:
             ValueError: if a match is not known.
         """
+        self.build_optimizer()
         self._features.set_active(matches)
         self._active = {HARD: bool(hard), SOFT: bool(soft)}
         self.retrace()
+
+    def build_optimizer(self):
+        """Makes the optimizer's slots, before a part of the model is frozen.
+
+        An optimizer cannot take in a variable later.
+        """
+        if self.built and not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
 
     def retrace(self):
         """Makes the next training step trace anew."""
@@ -268,11 +294,9 @@ class Distiller(keras.Model):
         self._output_specs = teacher_outputs, student_outputs
         if self.compiled:
             soft.check_outputs(self._soft_losses, *self._output_specs)
-        self._tracker.unlock()
-        self.projections, self.learning_rate_multipliers = self._features.build(
-            states, student_states
-        )
-        self._tracker.lock()
+        projections, multipliers = self._features.build(states, student_states)
+        self._replace("projections", projections)
+        self.learning_rate_multipliers = multipliers
         if self.compiled:
             scale_updates(self.optimizer, self.learning_rate_multipliers)
         self._prepared = True
@@ -280,6 +304,7 @@ class Distiller(keras.Model):
 
     def fit(self, x=None, *args, **kwargs):
         """Trains the student; arguments as in `keras.Model.fit`."""
+        checks.check_callbacks(kwargs.get("callbacks"))
         self._ensure_prepared(x)
         return super().fit(x, *args, **kwargs)
 
@@ -292,6 +317,28 @@ class Distiller(keras.Model):
         self._assert_compile_called("fit")
         if not self._prepared and (self.matches or self.teacher is None):
             self.prepare(first_batch_specs(x))
+
+    def load_weights(self, *args, **kwargs):
+        """Loads a checkpoint; arguments as in `keras.Model.load_weights`."""
+        if self.compiled:
+            self.build_optimizer()  # Keras would skip its slots.
+        super().load_weights(*args, **kwargs)
+
+    def get_config(self):
+        """Refuses: the teacher would have to be a part of it."""
+        raise NotImplementedError(
+            "A Distiller is not saved as a whole, because its teacher is no "
+            "part of it. Use `distiller.save_weights` to go on training, and "
+            "`distiller.student.save` or `kd.export` to keep the student"
+        )
+
+    def save(self, *_args, **_kwargs):
+        """Refuses, as `get_config`, before a file is made."""
+        self.get_config()
+
+    def export(self, *_args, **_kwargs):
+        """Refuses, as `get_config`, before a file is made."""
+        self.get_config()
 
     def call(self, inputs, training=None):
         """The student's outputs."""

@@ -20,6 +20,8 @@ class ScheduleState(keras.layers.Layer):
         factors: Dict, term name to what a schedule multiplies it with.
         stage: int32 scalar variable, -1 without stages.
         stage_epoch: int32 scalar variable, epochs finished in this stage.
+        stage_start: int32 scalar variable, the optimizer's step count when
+            this stage began.
     """
 
     def __init__(self, outputs, weights, name="schedules"):
@@ -37,6 +39,7 @@ class ScheduleState(keras.layers.Layer):
         }
         self.stage = self._scalar("stage", -1, "int32")
         self.stage_epoch = self._scalar("stage_epoch", 0, "int32")
+        self.stage_start = self._scalar("stage_start", 0, "int32")
         self.built = True
 
     def _scalar(self, name, value, dtype="float32"):

@@ -28,6 +28,18 @@ def _mapping(variables, values):
     return list(zip(variables, values))
 
 
+def _apply(distiller, gradients, trainable, frozen, optimizer_state):
+    """As `stateless_apply`, where some of its variables may be frozen."""
+    optimizer = distiller.optimizer
+    state = _mapping(optimizer.variables, optimizer_state)
+    with keras.StatelessScope(trainable + frozen + state) as scope:
+        optimizer.apply(gradients, [variable for variable, _ in trainable])
+    return (
+        [scope.get_current_value(variable) for variable, _ in trainable],
+        [scope.get_current_value(variable) for variable, _ in state],
+    )
+
+
 def jax_step(distiller, state, data):
     """The same with Keras' stateless API; the teacher enters as state."""
     import jax
@@ -57,8 +69,12 @@ def jax_step(distiller, state, data):
     gradient = jax.value_and_grad(forward, has_aux=True)
     (_, auxiliary), gradients = gradient(trainable)
     loss, y_pred, terms, non_trainable = auxiliary
-    trainable, optimizer_state = distiller.optimizer.stateless_apply(
-        optimizer_state, gradients, trainable
+    trainable, optimizer_state = _apply(
+        distiller,
+        gradients,
+        _mapping(distiller.trainable_variables, trainable),
+        frozen,
+        optimizer_state,
     )
     mapping = _mapping(distiller.metrics_variables, metrics_state)
     with keras.StatelessScope(mapping) as scope:

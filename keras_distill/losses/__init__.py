@@ -8,6 +8,7 @@ from keras_distill.losses.features import HiddenCosine as HiddenCosine
 from keras_distill.losses.features import HiddenMSE as HiddenMSE
 from keras_distill.losses.features import NeuronSelectivity as NeuronSelectivity
 from keras_distill.losses.features import PatientKD as PatientKD
+from keras_distill.losses.logits import BinaryKL as BinaryKL
 from keras_distill.losses.logits import ForwardKL as ForwardKL
 from keras_distill.losses.logits import GeneralizedJSD as GeneralizedJSD
 from keras_distill.losses.logits import ReverseKL as ReverseKL

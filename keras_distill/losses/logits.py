@@ -158,6 +158,49 @@ class SoftCrossEntropy(_SquaredLoss):
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
+class BinaryKL(_SquaredLoss):
+    """`T^2 KL(teacher || student)` of each label on its own, their mean.
+
+    For students with several labels (sigmoid outputs). `y_true` are the
+    teacher's logits, `y_pred` the student's, of shape `[..., labels]`.
+
+    Args:
+        temperature: `T > 0`: a number, a `keras.Variable`, an array of the
+            leading axes of the logits, or a rule such as
+            `keras_distill.temperatures.FLSW()`. Defaults to `1.0`.
+        temperature_squared: Boolean. Whether to multiply by `T^2`. Defaults
+            to `True`.
+        name: Optional name of the loss.
+        **kwargs: `reduction`, `dtype` of `keras.losses.Loss`.
+
+    Raises:
+        ValueError: If `temperature` is not positive.
+
+    Example:
+
+    >>> import numpy as np
+    >>> t, s = np.log([[1.0]]), np.log([[1 / 3]])  # 1 / 2 and 1 / 4
+    >>> round(float(BinaryKL()(t, s)), 4)
+    0.1438
+
+    Reference:
+        Yang et al., 2023, https://arxiv.org/abs/2308.06453, whose logits loss
+        is the sum over labels.
+    """
+
+    divergence = staticmethod(divergences.binary_kl)
+
+    def __init__(
+        self,
+        temperature=1.0,
+        temperature_squared=True,
+        name="binary_kl",
+        **kwargs,
+    ):
+        super().__init__(temperature, temperature_squared, name=name, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_distill")
 class GeneralizedJSD(LogitsLoss):
     """Generalised Jensen-Shannon divergence at temperature `T`, without `T^2`.
 
