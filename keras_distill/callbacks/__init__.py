@@ -1,0 +1,7 @@
+"""Callbacks that change a Distiller's training while it runs."""
+
+from keras_distill.callbacks.annealing import AnnealTemperature
+from keras_distill.callbacks.annealing import AnnealWeight
+from keras_distill.callbacks.stage_switch import StageSwitch
+
+__all__ = ["AnnealTemperature", "AnnealWeight", "StageSwitch"]
