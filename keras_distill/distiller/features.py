@@ -16,6 +16,10 @@ class Features:
         teachers: List of models, empty when signals come with the batches.
         student: `keras.Model`.
 
+    Attributes:
+        multipliers: List of pairs, a projection's variable and the factor of
+            its learning rate.
+
     Raises:
         ValueError: if a layer is not found or a name is used twice.
     """
@@ -36,6 +40,7 @@ class Features:
                     f"'soft'. Received: {names}. Pass `name` to `kd.Match`"
                 )
         self.active = list(self.matches)
+        self.multipliers = []
 
     def set_active(self, names):
         """Leaves only the matches in `names` on; None means all."""
@@ -91,19 +96,20 @@ class Features:
             student_states: Flat list of specs, one a tap.
 
         Returns:
-            List of projection layers, and a dict from the `id` of each of
-            their variables to its learning-rate multiplier.
+            List of projection layers.
         """
         student_states = self.by_match(student_states)
-        multipliers = {}
+        self.multipliers = []
         for match in self.matches:
             match.build(teacher_states[match.name], student_states[match.name])
             if match.projection is not None:
                 factor = match.match.learning_rate_multiplier
-                for variable in match.projection.trainable_variables:
-                    multipliers[id(variable)] = factor
+                self.multipliers += [
+                    (variable, factor)
+                    for variable in match.projection.trainable_variables
+                ]
         projections = [match.projection for match in self.matches]
-        return [p for p in projections if p is not None], multipliers
+        return [p for p in projections if p is not None]
 
     def values(self, teacher, student, inputs, sample_weight):
         """The scalar value of each active match, by name.

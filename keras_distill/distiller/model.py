@@ -9,6 +9,7 @@ from keras_distill import losses
 from keras_distill import taps
 from keras_distill._backend import check_backend
 from keras_distill._backend import output_spec
+from keras_distill._backend import scale_for_distribution
 from keras_distill._backend import unscale_for_distribution
 from keras_distill._checks import check_weight
 from keras_distill.distiller import checks
@@ -88,7 +89,6 @@ class Distiller(keras.Model):
         self._soft_losses = {}
         self._prepared = False
         self.projections = []
-        self.learning_rate_multipliers = {}
         self.schedules = None
         self.built = student.built
         inputs = [symbolic_inputs(model) for model in holder.models[:1]]
@@ -158,7 +158,7 @@ class Distiller(keras.Model):
         self._check_soft_losses()
         self._make_state(weights)
         self._trackers = TermMetrics(weights)
-        scale_updates(self.optimizer, self.learning_rate_multipliers)
+        scale_updates(self.optimizer, self._features.multipliers)
 
     def _make_state(self, weights):
         names = [str(key) for key in self._soft_losses] or [SOFT]
@@ -294,11 +294,10 @@ class Distiller(keras.Model):
         self._output_specs = teacher_outputs, student_outputs
         if self.compiled:
             soft.check_outputs(self._soft_losses, *self._output_specs)
-        projections, multipliers = self._features.build(states, student_states)
+        projections = self._features.build(states, student_states)
         self._replace("projections", projections)
-        self.learning_rate_multipliers = multipliers
         if self.compiled:
-            scale_updates(self.optimizer, self.learning_rate_multipliers)
+            scale_updates(self.optimizer, self._features.multipliers)
         self._prepared = True
         self.built = self.student.built
 
@@ -415,7 +414,10 @@ class Distiller(keras.Model):
             self.schedules.weight(term) * ops.cast(value, "float32")
             for term, value in terms.items()
         )
-        total += sum(ops.sum(ops.cast(x, "float32")) for x in self.losses)
+        total += sum(
+            scale_for_distribution(ops.sum(ops.cast(own, "float32")))
+            for own in self.losses
+        )
         return total, y_pred, terms
 
     def update_terms(self, loss, terms, y_pred):
