@@ -1,0 +1,80 @@
+"""Each example runs with tiny sizes, and is short."""
+
+import ast
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SHARE = r"\d+\.\d%"
+LINES = {
+    "bert_to_text_cnn": [
+        rf"{name} +[\d,]+ parameters  {SHARE}$"
+        for name in ("teacher", "few labels", "distilled")
+    ],
+    "hidden_matches": [
+        r"soft_loss +\d",
+        r"hidden_mse_\w+ +\d+\.\d{4} -> +\d+\.\d{4}$",
+        r"neuron_selectivity_\S*transformer_layer_1\S* +\d",
+        rf"teacher test accuracy: {SHARE}$",
+        rf"student test accuracy: {SHARE}$",
+    ],
+    "annealing_kd": [
+        rf"0\s+0\s+3.0\s+{SHARE}$",
+        rf"2\s+0\s+1.0\s+{SHARE}$",
+        rf"3\s+1\s+1.0\s+{SHARE}$",
+        rf"student test accuracy: {SHARE}$",
+    ],
+    "export_tflite": [
+        rf"student_{kind} +answers \w+, agreement {SHARE}, \d+ kB, \d+.\d+ ms$"
+        for kind in (
+            "float32.tflite",
+            "dynamic.tflite",
+            "int8.tflite",
+            "saved_model",
+        )
+    ],
+}
+OPTIONS = {"annealing_kd": [[], ["--control", "one_stage"]]}
+RUNS = [
+    pytest.param(name, options, id="".join([name, *options]))
+    for name in LINES
+    for options in OPTIONS.get(name, [[]])
+]
+
+
+def test_every_example_is_run():
+    assert [path.stem for path in EXAMPLES] == sorted(LINES)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_is_short_and_says_how_to_run_it(path):
+    source = path.read_text()
+    assert len(source.splitlines()) <= 120
+    docstring = ast.get_docstring(ast.parse(source))
+    assert f"python examples/{path.name} --smoke" in docstring
+
+
+@pytest.mark.large
+@pytest.mark.parametrize(("name", "options"), RUNS)
+def test_runs(name, options, tmp_path):
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), "--smoke"]
+    done = subprocess.run(
+        [*command, *options],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    expected = LINES[name]
+    if options:
+        expected = expected[-1:]
+    for line in expected:
+        assert re.search(rf"^{line}", done.stdout, re.MULTILINE), done.stdout
