@@ -37,7 +37,6 @@ def train_teacher(splits, vocabulary, train):
         hidden_dim=128,
         intermediate_dim=512,
     )
-    backbone.get_layer("pooled_dense").trainable = False  # The mean is used.
     teacher = kd.students.mean_pooled_classifier(backbone, splits.num_classes)
     steps = 2 * int(train.cardinality())
     schedule = keras.optimizers.schedules.CosineDecay(

@@ -48,7 +48,6 @@ def build_teacher(options, splits):
         intermediate_dim=512,
     )
     # From scratch, the mean over the tokens learns where [CLS] does not.
-    backbone.get_layer("pooled_dense").trainable = False
     teacher = kd.students.mean_pooled_classifier(backbone, splits.num_classes)
     return teacher, kd.data.bert_preprocessor(vocabulary, LENGTH)
 

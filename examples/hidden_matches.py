@@ -43,7 +43,6 @@ def build_teacher(options, splits):
             intermediate_dim=4 * options.teacher_dim,
         )
         preprocessor = kd.data.bert_preprocessor(vocabulary, LENGTH)
-    backbone.get_layer("pooled_dense").trainable = False  # The mean is used.
     teacher = kd.students.mean_pooled_classifier(backbone, splits.num_classes)
     return teacher, preprocessor
 

@@ -305,6 +305,9 @@ class Distiller(keras.Model):
         """Trains the student; arguments as in `keras.Model.fit`."""
         checks.check_callbacks(kwargs.get("callbacks"))
         self._ensure_prepared(x)
+        if hasattr(x, "element_spec") and not args:
+            # A dataset shuffles itself; Keras' own default only warns of it.
+            kwargs.setdefault("shuffle", False)
         return super().fit(x, *args, **kwargs)
 
     def train_on_batch(self, x, *args, **kwargs):

@@ -18,6 +18,7 @@ def mean_pooled_classifier(
 
     Args:
         backbone: A KerasHub encoder backbone, which becomes part of the model.
+            Its pooler of the [CLS] state, unused here, is frozen.
         num_classes: Integer, the number of logits.
         dropout: Float, `0 <= dropout < 1`, on the mean.
         name: String, the model's name.
@@ -49,6 +50,8 @@ def mean_pooled_classifier(
             "`backbone` must be a KerasHub encoder with an input "
             f"`padding_mask`. Received: backbone={backbone}"
         )
+    if hasattr(backbone, "pooled_dense"):  # Feeds an output that is not used.
+        backbone.pooled_dense.trainable = False
     inputs = {
         key: keras.Input(source.shape[1:], dtype=source.dtype, name=key)
         for key, source in sources.items()
