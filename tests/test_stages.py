@@ -268,6 +268,7 @@ def test_frozen_layers_stand_still_and_are_given_back(first):
     distiller = compiled()
     student = distiller.student
     student.get_layer("norm").trainable = False
+    student.get_layer("hidden").bias.trainable = False
     flags = frozen_flags(student)
     frozen = Stage(1, freeze=["hidden", student.get_layer("norm")])
     stages = [frozen, Stage(1)] if first else [Stage(1), frozen]

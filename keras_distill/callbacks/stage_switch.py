@@ -164,7 +164,6 @@ class StageSwitch(keras.callbacks.Callback):
         if not frozen and not (started and self.stages[self._current].freeze):
             return
         self._freezer.thaw()
-        self.model.build_optimizer()
         self._freezer.freeze(frozen)
         self.model.retrace()
 
