@@ -525,7 +525,7 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
     assert [m["labels"] for m in held["models"]] == [120, 20, 20, 120]
     files = held["models"][2]["files"]
     assert list(files) == ["float32", "int8", "SavedModel"]
-    for text in ("student alone, 20 labels", "student distilled", "teacher"):
+    for text in ("student, 20 labels", "distilled, 20", "teacher"):
         assert text in out
     assert call(*arguments)[1].count("already done") == 13
 
@@ -590,10 +590,13 @@ def test_folder_with_a_preset_as_teacher(call, tmp_path):
         [0],
     )
     assert held["models"][0]["parameters"] == task.count_params()
-    teacher = keras.models.load_model(
-        tmp_path / "out" / "teacher.keras", compile=False
-    )
+    saved = tmp_path / "out" / "teacher.keras"
+    teacher = keras.models.load_model(saved, compile=False)
     assert teacher.preprocessor.sequence_length == 16
+    assert call("--teacher", str(saved), output="next")[0] == 0
+    again = run_folder.read_json(tmp_path / "next" / "report.json")
+    scores = [h["models"][0]["test_accuracy"] for h in (held, again)]
+    assert scores[0] == scores[1]
 
 
 @pytest.mark.large

@@ -15,7 +15,6 @@ from keras_distill import matching
 from keras_distill import stages
 from keras_distill import students
 from keras_distill import taps
-from keras_distill.cli import run_folder
 from keras_distill.cli import teaching
 from keras_distill.cli import training
 from keras_distill.cli.problems import as_usage_problem
@@ -98,7 +97,9 @@ def train(arm, settings, corpus, folder, screen):
         Dict: accuracies, the best epoch, labels, parameters.
     """
     keras.utils.set_random_seed(arm.seed)
-    student = build_student(settings, corpus, lambda: teaching.load(folder))
+    student = build_student(
+        settings, corpus, lambda: training.load(folder / teaching.MODEL)
+    )
     encoded = _train_texts(arm, settings, corpus)
     if arm.kind == DISTILLED:
         model = _distiller(student, settings, folder)
@@ -115,8 +116,7 @@ def train(arm, settings, corpus, folder, screen):
         [*_stages(model, settings), best],
         screen,
     )
-    with run_folder.complete_file(folder / arm.file) as draft:
-        student.save(draft)
+    training.save(student, folder / arm.file)
     return {
         "labels": int((encoded.labels != data.UNLABELLED).sum()),
         "texts": len(encoded),
@@ -125,14 +125,6 @@ def train(arm, settings, corpus, folder, screen):
         "dev_accuracy": best.accuracy,
         "test_accuracy": training.accuracy(student, corpus.encoded["test"]),
     }
-
-
-def load(arm, folder):
-    """The student that an arm left."""
-    student = keras.models.load_model(folder / arm.file, compile=False)
-    if hasattr(student, "preprocessor"):
-        student.preprocessor = None
-    return student
 
 
 def _train_texts(arm, settings, corpus):
@@ -177,7 +169,7 @@ def _batches(arm, encoded, settings, folder):
 def _distiller(student, settings, folder):
     if settings.method != "hidden":
         return Distiller(teacher=None, student=student)
-    teacher = teaching.load(folder)
+    teacher = training.load(folder / teaching.MODEL)
     states = taps.hidden_states(teacher)
     if settings.student == "bilstm":
         pairs = [(states[-1], student.get_layer("bilstm"))]

@@ -8,6 +8,7 @@ from keras_distill.cli import report
 from keras_distill.cli import shipping
 from keras_distill.cli import sources
 from keras_distill.cli import teaching
+from keras_distill.cli import training
 from keras_distill.cli.run_folder import Phase
 from keras_distill.cli.run_folder import RunFolder
 from keras_distill.cli.settings import settle
@@ -155,13 +156,14 @@ def _export_phases(settings, corpus, folder):
 
 def _export_teacher(corpus, folder):
     path = folder / EXPORT / "teacher.tflite"
-    return {"float32": shipping.litert(teaching.load(folder), path, corpus)}
+    teacher = training.load(folder / teaching.MODEL)
+    return {"float32": shipping.litert(teacher, path, corpus)}
 
 
 def _export_students(every, corpus, folder):
     """Exports the best of an arm; the distilled one in all its forms."""
     arm = max(every, key=lambda a: folder.result(a.name)["dev_accuracy"])
-    model = arms.load(arm, folder.path)
+    model = training.load(folder.path / arm.file)
     target = folder.path / EXPORT
     files = {
         "float32": shipping.litert(model, target / f"{arm.kind}.tflite", corpus)

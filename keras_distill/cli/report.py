@@ -17,8 +17,7 @@ COLUMNS = (
     "model",
     "dev %",
     "test %",
-    "parameters",
-    "file",
+    "weights",
     "size",
     "ms",
 )
@@ -52,8 +51,9 @@ def write(settings, folder, phases, screen):
     }
     run_folder.write_json(folder.path / FILE, report)
     screen.table(
-        f"{settings.student}, {settings.method}: accuracy (mean ± sd over "
-        "seeds), size of the TFLite file,\nits time for one text on one thread",
+        f"Student {settings.student}, alone and distilled ({settings.method})."
+        "\nAccuracy: mean ± sd over seeds. Size, ms: as TFLite, one text, one "
+        "thread.",
         COLUMNS,
         rows(report),
     )
@@ -105,27 +105,19 @@ def rows(report):
     """The rows of the table, lists of strings as `COLUMNS`."""
     found = []
     for model in report["models"]:
-        files = {
-            name: file
-            for name, file in model["files"].items()
-            if name != "SavedModel"
-        }
-        for name, file in files.items():
-            first = name == "float32"
-            found.append(
-                [
-                    model["description"] if first else f"  as {name}",
-                    percent(model["dev_accuracy"]) if first else "",
-                    percent(model["test_accuracy"])
-                    if first
-                    else percent([file["test_accuracy"]])
-                    if "test_accuracy" in file
-                    else "",
-                    f"{model['parameters']:,}" if first else "",
-                    name,
-                    *_measured(file),
-                ]
-            )
+        found.append(
+            [
+                model["description"],
+                percent(model["dev_accuracy"]),
+                percent(model["test_accuracy"]),
+                f"{model['parameters']:,}",
+                *_measured(model["files"]["float32"]),
+            ]
+        )
+        if "int8" in model["files"]:
+            file = model["files"]["int8"]
+            test = "" if "refused" in file else percent([file["test_accuracy"]])
+            found.append(["  as int8", "", test, "", *_measured(file)])
     return found
 
 
@@ -151,5 +143,5 @@ def _measured(file):
 
 
 def _description(kind, labels):
-    how = "distilled" if kind == arms.DISTILLED else "alone"
-    return f"student {how}, {labels:,} labels"
+    how = "distilled" if kind == arms.DISTILLED else "student"
+    return f"{how}, {labels:,} labels"

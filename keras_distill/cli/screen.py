@@ -72,11 +72,14 @@ class Screen:
             rows: Lists of strings.
         """
         table = rich.table.Table(
-            title=title, title_justify="left", box=rich.box.SIMPLE_HEAD
+            title=title,
+            title_justify="left",
+            box=rich.box.SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
         )
         for position, column in enumerate(columns):
             justify = "right" if position else "left"
-            table.add_column(column, justify=justify, overflow="fold")
+            table.add_column(column, justify=justify, no_wrap=True)
         for row in rows:
             table.add_row(*row)
         self._out.print(table)

@@ -9,6 +9,7 @@ import keras_hub
 
 from keras_distill import data
 from keras_distill import students
+from keras_distill.cli import run_folder
 from keras_distill.cli import sources
 from keras_distill.cli.problems import UsageProblem
 from keras_distill.cli.problems import as_usage_problem
@@ -43,17 +44,17 @@ def build(settings, corpus):
     if kind == "embedded":
         return _embedded(settings, corpus), False
     if kind == "keras":
-        model = _saved(settings.teacher)
+        model, _ = _saved(settings.teacher)
         _check_classes(model, settings, corpus)
         return model, True
+    classifies = _saved_classes(settings.teacher) == corpus.num_classes
+    classes = {} if classifies else {"num_classes": corpus.num_classes}
     with as_usage_problem(*LOADING, advice=_advice(settings)):
         model = keras_hub.models.TextClassifier.from_preset(
-            settings.teacher,
-            num_classes=corpus.num_classes,
-            preprocessor=None,
+            settings.teacher, preprocessor=None, **classes
         )
     model.preprocessor = None
-    return model, False
+    return model, classifies
 
 
 @functools.cache
@@ -85,18 +86,31 @@ def _embedded(settings, corpus):
     )
 
 
+def _saved_classes(folder):
+    """The classes of a KerasHub classifier in a folder, None for others."""
+    path = pathlib.Path(folder) / "task.json"
+    if not path.is_file():
+        return None
+    return run_folder.read_json(path)["config"].get("num_classes")
+
+
 @functools.cache
 def _saved(path):
+    """The model in a file, and the preprocessor that was in it, or None."""
     advice = f"The teacher {path!r} cannot be loaded."
     with as_usage_problem(*LOADING, advice=advice):
-        return keras.models.load_model(path, compile=False)
+        model = keras.models.load_model(path, compile=False)
+    layer = getattr(model, "preprocessor", None)
+    if layer is not None:
+        model.preprocessor = None
+    return model, layer
 
 
 def _preprocessor_of_saved(settings):
     path, length = settings.teacher, settings.sequence_length
     vocabulary = settings.vocabulary
     if vocabulary is None:
-        layer = getattr(_saved(path), "preprocessor", None)
+        _, layer = _saved(path)
         if layer is not None:
             layer.sequence_length = length
             return layer

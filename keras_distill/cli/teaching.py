@@ -58,18 +58,9 @@ def save(teacher, path, corpus):
     is_task = hasattr(teacher, "preprocessor")
     if is_task:
         teacher.preprocessor = corpus.preprocessor
-    with run_folder.complete_file(path) as draft:
-        teacher.save(draft)
+    training.save(teacher, path)
     if is_task:
         teacher.preprocessor = None
-
-
-def load(folder):
-    """The teacher that `fine_tune` left, without a preprocessor."""
-    teacher = keras.models.load_model(folder / MODEL, compile=False)
-    if hasattr(teacher, "preprocessor"):
-        teacher.preprocessor = None
-    return teacher
 
 
 def signal(corpus, folder):
@@ -79,7 +70,8 @@ def signal(corpus, folder):
         Dict: rows, and the accuracy where there are labels.
     """
     encoded = corpus.encoded["train"]
-    logits = training.predict(load(folder), encoded).astype("float32")
+    teacher = training.load(folder / MODEL)
+    logits = training.predict(teacher, encoded).astype("float32")
     with run_folder.complete_file(folder / LOGITS) as draft:
         np.save(draft, logits)
     known = encoded.labels != data.UNLABELLED

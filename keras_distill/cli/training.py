@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_distill import data
+from keras_distill.cli import run_folder
 
 EVALUATION_BATCH = 128
 
@@ -91,6 +92,27 @@ def fit(model, batches, length, dev, callbacks, screen):
             callbacks=[*callbacks, Progress(advance)],
             verbose=0,
         )
+
+
+def save(model, path):
+    """Saves a model that can be trained on, without its optimizer's state.
+
+    The state would be as large as two more models.
+    """
+    model.compile("adam", hard_loss(), metrics=metrics())
+    with run_folder.complete_file(path) as draft:
+        model.save(draft)
+
+
+def load(path):
+    """The model that `save` left, without a preprocessor of its own.
+
+    A KerasHub task with a preprocessor expects strings.
+    """
+    model = keras.models.load_model(path, compile=False)
+    if hasattr(model, "preprocessor"):
+        model.preprocessor = None
+    return model
 
 
 def predict(model, encoded):
