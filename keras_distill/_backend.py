@@ -24,6 +24,13 @@ def check_backend():
         )
 
 
+def can_infer(specs):
+    """Whether `output_spec` works: JAX needs all sizes but the batch's."""
+    return keras.backend.backend() != "jax" or all(
+        None not in tuple(spec.shape)[1:] for spec in keras.tree.flatten(specs)
+    )
+
+
 def output_spec(function, *args):
     """Shapes and dtypes of `function(*args)`, without computing it."""
     operation = keras.Operation()

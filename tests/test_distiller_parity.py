@@ -133,7 +133,7 @@ def test_loss_scaling_in_mixed_float16():
     for to, source in zip(
         distiller.trainable_variables, single.trainable_variables
     ):
-        to.assign(source)
+        to.assign(tiny.array(source))
     logs, expected = (
         d.train_on_batch(X, Y, return_dict=True) for d in (distiller, single)
     )

@@ -239,7 +239,8 @@ def test_the_soft_loss_alone_pulls_towards_the_teacher():
 
 def test_a_student_equal_to_its_teacher_has_no_soft_loss():
     teacher, student = tiny.mlp(6), tiny.mlp(6)
-    student.set_weights(teacher.get_weights())
+    for variable, source in zip(student.variables, teacher.variables):
+        variable.assign(tiny.array(source))
     match = Match("hidden", "hidden", keras.losses.MeanSquaredError())
     distiller = tiny.distiller(teacher, student, [match])
     assert distiller.projections == []
@@ -259,3 +260,18 @@ def test_a_constant_on_the_teachers_logits_changes_nothing():
     assert float(first["soft_loss"]) == pytest.approx(
         float(second["soft_loss"]), rel=1e-4
     )
+
+
+def test_the_teachers_values_are_read_in_each_step():
+    teacher = tiny.mlp(6)
+    distiller = tiny.distiller(
+        teacher, tiny.mlp(4), optimizer=keras.optimizers.SGD(0.0)
+    )
+    distiller.train_on_batch(X, Y)
+    traces = distiller.traces
+    for variable in teacher.variables:
+        variable.assign(2.0 * variable)
+    logs = distiller.train_on_batch(X, Y, return_dict=True)
+    assert distiller.traces == traces
+    expected = losses.ForwardKL(2.0)(teacher(X), distiller.student(X))
+    assert float(logs["soft_loss"]) == pytest.approx(float(expected), rel=1e-4)

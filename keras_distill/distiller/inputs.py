@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_distill._backend import can_infer
 from keras_distill._backend import get_mask
 from keras_distill._backend import set_mask
 
@@ -64,7 +65,7 @@ def specs(tensors):
 
 
 def first_batch_specs(x):
-    """Specs of the inputs that `fit(x)` will see, without consuming any.
+    """Specs of the inputs that `fit(x)` will see, without using any up.
 
     Args:
         x: `tf.data.Dataset`, `keras.utils.PyDataset`, or nested arrays.
@@ -74,6 +75,8 @@ def first_batch_specs(x):
     """
     if hasattr(x, "element_spec"):
         element = x.element_spec
+        if not can_infer(element):
+            element = next(iter(x))
         return specs(element[0] if isinstance(element, tuple) else element)
     if isinstance(x, keras.utils.PyDataset):
         return specs(x[0][0])

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_distill import losses
 from keras_distill import taps
+from keras_distill._backend import can_infer
 from keras_distill._backend import check_backend
 from keras_distill._backend import output_spec
 from keras_distill._backend import scale_for_distribution
@@ -91,9 +92,9 @@ class Distiller(keras.Model):
         self.projections = []
         self.schedules = None
         self.built = student.built
-        inputs = [symbolic_inputs(model) for model in holder.models[:1]]
-        inputs.append(symbolic_inputs(student))
-        if holder.models and all(x is not None for x in inputs):
+        inputs = [symbolic_inputs(m) for m in (*holder.models[:1], student)]
+        known = holder.models and all(x is not None for x in inputs)
+        if known and can_infer(inputs):
             self._prepare(specs(inputs[0]), specs(inputs[1]), None)
 
     # Keras saves and restores what `dir` lists: the teacher must not be there.

@@ -31,6 +31,16 @@ def _mapping(variables, values):
 def _apply(distiller, gradients, trainable, frozen, optimizer_state):
     """As `stateless_apply`, where some of its variables may be frozen."""
     optimizer = distiller.optimizer
+    if len(trainable) == len(optimizer._trainable_variables):
+        return optimizer.stateless_apply(
+            optimizer_state, gradients, [value for _, value in trainable]
+        )
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise ValueError(
+            "On JAX an optimizer with loss scaling cannot leave variables "
+            "out. Train without `freeze`, `set_active` or mixed_float16; "
+            "mixed_bfloat16 needs no loss scaling"
+        )
     state = _mapping(optimizer.variables, optimizer_state)
     with keras.StatelessScope(trainable + frozen + state) as scope:
         optimizer.apply(gradients, [variable for variable, _ in trainable])
