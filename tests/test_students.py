@@ -341,16 +341,32 @@ def test_heads_keep_their_number_or_else_their_size():
     assert shrink(teacher, 1, hidden_dim=8).num_heads == 2
 
 
-def test_training_the_student_leaves_a_frozen_teacher_as_it_is():
+def test_training_the_student_leaves_the_teacher_as_it_is():
     teacher = classifier()
-    teacher.backbone.trainable = False
     before = [weight.numpy() for weight in teacher.weights]
     student = shrink(teacher, num_layers=2)
-    assert len(student.trainable_weights) == len(student.weights)
     student.train_on_batch(tokens(4), np.zeros(2))
     for weight, value in zip(teacher.weights, before):
         np.testing.assert_array_equal(weight.numpy(), value)
-    assert not teacher.backbone.trainable
+    head = student.output_dense.kernel.numpy()
+    assert np.any(head != teacher.output_dense.kernel.numpy())
+
+
+@pytest.mark.parametrize(
+    "teacher",
+    [
+        lambda: bert(2),
+        lambda: classifier("Bert", 2),
+        lambda: mean_pooled_classifier(bert(2), CLASSES),
+    ],
+    ids=["backbone", "task", "functional"],
+)
+def test_student_of_a_frozen_teacher_is_trainable(teacher):
+    teacher = teacher()
+    teacher.trainable = False
+    student = shrink(teacher, num_layers=1)
+    assert len(student.trainable_weights) == len(student.weights) > 0
+    assert not teacher.trainable_weights
 
 
 def test_task_keeps_the_preprocessor():
@@ -452,6 +468,7 @@ WRONG = [
     (lambda: shrink(bert(2), 1, layer_map=[(1, 1), (2, 1)]), r"one pair"),
     (lambda: shrink(bert(2), 1, layer_map=[(1, 0), (1, 1)]), r"\(0, 0\)"),
     (lambda: shrink(bert(2), 1, layer_map=[2]), r"one pair"),
+    (lambda: shrink(bert(2), 1, layer_map=iter([])), r"layer_map=\[\]"),
     (
         lambda: shrink(bert(2), 1, hidden_dim=8, layer_map=[(2, 1)]),
         r"`layer_map` must be left out .*hidden_dim=8",

@@ -82,7 +82,8 @@ def complete_layer_map(layer_map, backbone, config):
     if layer_map is None:
         layer_map = uniform_layer_map(backbone.num_layers, config["num_layers"])
     else:
-        _check_layer_map_applies(backbone, config)
+        layer_map = list(layer_map)
+        _check_layer_map_applies(layer_map, backbone, config)
         _check_layer_map(layer_map, backbone.num_layers, config["num_layers"])
     return {student: teacher for teacher, student in layer_map if student}
 
@@ -104,11 +105,12 @@ def _check_layer_map(layer_map, teacher_layers, student_layers):
         )
 
 
-def _check_layer_map_applies(backbone, config):
+def _check_layer_map_applies(layer_map, backbone, config):
     if config.get("num_groups"):
         raise ValueError(
             "`layer_map` must be left out for ALBERT, whose layers share their "
-            "weights: each group of the student copies the teacher's group."
+            "weights: each group of the student copies the teacher's group. "
+            f"Received: layer_map={layer_map}"
         )
     if config["hidden_dim"] != backbone.hidden_dim:
         raise ValueError(
