@@ -602,7 +602,12 @@ def test_folder_with_a_preset_as_teacher(call, tmp_path):
 @pytest.mark.large
 def test_ctrl_c_in_a_process_of_its_own(texts, tmp_path):
     out = tmp_path / "out"
-    command = "import sys; from keras_distill.cli import main; sys.exit(main())"
+    # A process started in the background inherits that Ctrl-C is ignored.
+    command = (
+        "import signal, sys; from keras_distill.cli import main; "
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "sys.exit(main())"
+    )
     arguments = ["distill", "--data", str(texts), "--output", str(out)]
     process = subprocess.Popen(
         [sys.executable, "-c", command, *arguments, "--epochs", "100000"],
@@ -610,11 +615,14 @@ def test_ctrl_c_in_a_process_of_its_own(texts, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    for line in process.stdout:
-        if "control:" in line:
-            break
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        for line in process.stdout:
+            if "control:" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "To continue: keras-distill distill" in err
     assert "Traceback" not in err
