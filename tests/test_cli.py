@@ -253,6 +253,18 @@ def test_output_of_another_command(tmp_path):
         RunFolder(tmp_path / "out", "distill")
 
 
+LIGHT = ["__init__", "program", "options", "problems", "quiet", "screen"]
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_help_comes_before_heavy_imports(module):
+    path = pathlib.Path(distill.__file__).with_name(f"{module}.py")
+    lines = path.read_text().splitlines()
+    imports = [line for line in lines if re.match(r"\s*(import|from) ", line)]
+    heavy = r"(import|from) (?!keras_distill\.cli\b)(keras|tensorflow|numpy)"
+    assert not [line for line in imports if re.search(heavy, line)]
+
+
 # Phases that only count, in the place of the real ones.
 
 

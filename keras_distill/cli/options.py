@@ -9,122 +9,123 @@ Auto = Literal["auto"]
 
 @dataclasses.dataclass(frozen=True)
 class What:
-    """What is distilled into what, and where the results go."""
+    """What is distilled into what, and where the results go.
+
+    Args:
+        teacher: The large model. 'embedded': a 2-layer BERT, trained here from
+            scratch, no download. Or a KerasHub preset name
+            (bert_base_en_uncased), a local folder with a KerasHub preset or a
+            Hugging Face model, or a saved .keras file. It is fine-tuned on the
+            labels, unless it classifies already.
+        data: The texts. 'docstrings': summaries of the installed packages'
+            functions, labelled by library, no download. Or a .tsv or .csv file,
+            a folder with train, dev and test as such files, or 'tfds:NAME',
+            such as tfds:glue/sst2.
+        student: The small model: convolutions, a recurrent network, or the
+            teacher with fewer layers.
+        method: What the student imitates. kd: the teacher's probabilities (KL
+            divergence at a temperature). mse: its logits. annealing: its
+            logits, scaled up step by step, then the labels. hidden: kd, and the
+            states between the layers (students bilstm and shrink).
+        output: Folder for models and report. The same command, run again,
+            continues there after the last finished phase.
+    """
 
     teacher: str = "embedded"
-    """The large model. 'embedded': a 2-layer BERT, trained here from scratch,
-    no download. Or a KerasHub preset name (bert_base_en_uncased), a local
-    folder with a KerasHub preset or a Hugging Face model, or a saved .keras
-    file. It is fine-tuned on the labels, unless it classifies already."""
-
     data: str = "docstrings"
-    """The texts. 'docstrings': summaries of the installed packages'
-    functions, labelled by library, no download. Or a .tsv or .csv file, a
-    folder with train, dev and test as such files, or 'tfds:NAME', such as
-    tfds:glue/sst2."""
-
     student: Literal["text_cnn", "bilstm", "shrink"] = "text_cnn"
-    """The small model: convolutions, a recurrent network, or the teacher
-    with fewer layers."""
-
     method: Literal["kd", "mse", "annealing", "hidden"] = "kd"
-    """What the student imitates. kd: the teacher's probabilities (KL
-    divergence at a temperature). mse: its logits. annealing: its logits,
-    scaled up step by step, then the labels. hidden: kd, and the states
-    between the layers (students bilstm and shrink)."""
-
     output: pathlib.Path = pathlib.Path("distilled")
-    """Folder for models and report. The same command, run again, continues
-    there after the last finished phase."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Texts:
-    """How texts become numbers."""
+    """How texts become numbers.
+
+    Args:
+        text_column: Column (or TFDS feature) with the text. None: 'text'.
+        label_column: Column (or TFDS feature) with the label. None: 'label'.
+        labels: Rows whose label the student may see; the others are text
+            without label for it. auto: 1000 for docstrings, all for other data.
+        sequence_length: Tokens per text, longer ones are cut. auto: 32 for
+            docstrings, else 64.
+        vocabulary: WordPiece vocabulary (vocab.txt) of a teacher in a .keras
+            file that holds no tokenizer. None: a vocab.txt beside the file.
+    """
 
     text_column: str | None = None
-    """Column (or TFDS feature) with the text. None: 'text'."""
-
     label_column: str | None = None
-    """Column (or TFDS feature) with the label. None: 'label'."""
-
     labels: int | Literal["auto", "all"] = "auto"
-    """Rows whose label the student may see; the others are text without
-    label for it. auto: 1000 for docstrings, all for other data."""
-
     sequence_length: int | Auto = "auto"
-    """Tokens per text, longer ones are cut. auto: 32 for docstrings, else
-    64."""
-
     vocabulary: pathlib.Path | None = None
-    """WordPiece vocabulary (vocab.txt) of a teacher in a .keras file that
-    holds no tokenizer. None: a vocab.txt beside the file."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Teaching:
-    """How the teacher is fine-tuned: AdamW with warm-up."""
+    """How the teacher is fine-tuned: AdamW with warm-up.
+
+    Args:
+        teacher_epochs: Passes over the labelled rows. auto: 2 for the embedded
+            teacher, 3 for a pretrained one, 0 for one that classifies already.
+        teacher_learning_rate: Peak learning rate. auto: 5e-4 for the embedded
+            teacher, else 5e-5.
+        teacher_batch_size: Texts in each step.
+    """
 
     teacher_epochs: int | Auto = "auto"
-    """Passes over the labelled rows. auto: 2 for the embedded teacher, 3 for
-    a pretrained one, 0 for one that classifies already."""
-
     teacher_learning_rate: float | Auto = "auto"
-    """Peak learning rate. auto: 5e-4 for the embedded teacher, else 5e-5."""
-
     teacher_batch_size: int = 32
-    """Texts in each step."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Learning:
-    """How the students are trained: with and without the teacher alike."""
+    """How the students are trained: with and without the teacher alike.
+
+    Args:
+        width: Width of the student: of embeddings and filters (text_cnn),
+            embeddings and states (bilstm), states (shrink). auto: 64, and the
+            teacher's for shrink.
+        layers: Layers of the student shrink. auto: half of the teacher's.
+        epochs: Passes over all train texts; a student that sees fewer takes as
+            many steps. auto: 10, and 4 for shrink.
+        learning_rate: Peak learning rate of Adam. auto: 2e-3; for shrink the
+            teacher's.
+        batch_size: Texts in each step.
+        temperature: Divides logits before they are compared; for annealing the
+            integer that it starts from. auto: 4 for kd and hidden, 1 for mse, 7
+            for annealing.
+        hard_weight: Weight of the cross-entropy with the labels. auto: 0.5. Not
+            for annealing.
+        soft_weight: Weight of the imitation of the teacher. auto: 0.5. Not for
+            annealing.
+    """
 
     width: int | Auto = "auto"
-    """Width of the student: of embeddings and filters (text_cnn), embeddings
-    and states (bilstm), states (shrink). auto: 64, and the teacher's for
-    shrink."""
-
     layers: int | Auto = "auto"
-    """Layers of the student shrink. auto: half of the teacher's."""
-
     epochs: int | Auto = "auto"
-    """Passes over all train texts. auto: 10, and 4 for shrink."""
-
     learning_rate: float | Auto = "auto"
-    """Peak learning rate of Adam. auto: 2e-3; for shrink the teacher's."""
-
     batch_size: int = 64
-    """Texts in each step."""
-
     temperature: float | Auto = "auto"
-    """Divides logits before they are compared; for annealing the integer
-    that it starts from. auto: 4 for kd and hidden, 1 for mse, 7 for
-    annealing."""
-
     hard_weight: float | Auto = "auto"
-    """Weight of the cross-entropy with the labels. auto: 0.5. Not for
-    annealing."""
-
     soft_weight: float | Auto = "auto"
-    """Weight of the imitation of the teacher. auto: 0.5. Not for
-    annealing."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """How often, how long, and what to do with an earlier run."""
+    """How often, how long, and what to do with an earlier run.
+
+    Args:
+        seeds: One number: how many seeds, counted from 0. Several: the seeds
+            themselves. Each one trains every student anew, on labels of its
+            own.
+        smoke: Tiny models on a few texts: seconds, to see that everything runs.
+        redo: Where the output folder holds phases made with other options, make
+            them again, and those that follow from them.
+    """
 
     seeds: tuple[int, ...] = (1,)
-    """One number: how many seeds, counted from 0. Several: the seeds
-    themselves. Each one trains every student anew, on labels of its own."""
-
     smoke: bool = False
-    """Tiny models on a few texts: seconds, to see that everything runs."""
-
     redo: bool = False
-    """Where the output folder holds phases made with other options, make
-    them again, and those that follow from them."""
 
 
 @dataclasses.dataclass(frozen=True)

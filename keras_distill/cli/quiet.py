@@ -1,12 +1,17 @@
 """Keeps TensorFlow's native log messages off the user's screen."""
 
 import contextlib
+import logging
 import os
 import sys
 
 
 def before_import():
-    """Sets what TensorFlow reads while it is imported."""
+    """Sets what TensorFlow reads while it is imported, and its warnings.
+
+    Those are for developers: a few lengths mean a few traces.
+    """
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
