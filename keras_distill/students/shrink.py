@@ -4,6 +4,7 @@ import itertools
 
 import keras
 import keras_hub
+from keras import ops
 
 from keras_distill.students._encoders import find_backbone
 from keras_distill.students._shrink_config import check_encoder
@@ -50,7 +51,8 @@ def shrink(
 
     Returns:
         What `teacher` is: a backbone, a task (sharing the teacher's
-        preprocessor), or a functional model; trainable throughout.
+        preprocessor), or a functional model. All of it is trainable, but for
+        the [CLS] pooler in a functional model that does not read it.
 
     Raises:
         ValueError: If `teacher` is no such model, if a size is out of range or
@@ -127,7 +129,8 @@ def _copy_where_shapes_agree(source, target):
         pairs_of_layer = list(group)
         if all(weight.shape == copy.shape for weight, copy in pairs_of_layer):
             for weight, copy in pairs_of_layer:
-                copy.assign(weight.value)
+                # On JAX an assignment alone would share the teacher's memory.
+                copy.assign(ops.copy(weight.value))
 
 
 def _owner(weight):
@@ -158,4 +161,20 @@ def _shrink_functional(teacher, backbone, small):
 
     student = keras.models.clone_model(teacher, clone_function=clone)
     _copy_layers(teacher, student, skip=[backbone])
+    if hasattr(small, "pooled_dense"):
+        small.pooled_dense.trainable = _reads_pooled_output(teacher, backbone)
     return student
+
+
+def _reads_pooled_output(model, backbone):
+    """Whether anything follows the pooler, which learns nothing otherwise."""
+    read = {id(tensor) for tensor in model.outputs}
+    for operation in model.operations:
+        for node in operation._inbound_nodes:
+            read.update(id(tensor) for tensor in node.input_tensors)
+    index = sorted(backbone.output).index("pooled_output")
+    return any(
+        id(node.output_tensors[index]) in read
+        for node in backbone._inbound_nodes
+        if node.output_tensors
+    )
