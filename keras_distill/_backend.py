@@ -1,6 +1,7 @@
 """The few things that Keras has no public name for, in one place."""
 
 import keras
+from keras.src.backend import compute_output_spec
 from keras.src.backend import get_keras_mask
 from keras.src.backend import set_keras_mask
 from keras.src.losses.loss import scale_loss_for_distribution
@@ -8,6 +9,7 @@ from keras.src.losses.loss import unscale_loss_for_distribution
 
 SUPPORTED = ("tensorflow", "jax")
 
+output_spec = compute_output_spec
 get_mask = get_keras_mask
 set_mask = set_keras_mask
 scale_for_distribution = scale_loss_for_distribution
@@ -29,10 +31,3 @@ def can_infer(specs):
     return keras.backend.backend() != "jax" or all(
         None not in tuple(spec.shape)[1:] for spec in keras.tree.flatten(specs)
     )
-
-
-def output_spec(function, *args):
-    """Shapes and dtypes of `function(*args)`, without computing it."""
-    operation = keras.Operation()
-    operation.call = function
-    return operation.compute_output_spec(*args)

@@ -116,6 +116,9 @@ class BoundMatch:
         self.match = match
         self.pair = isinstance(match.student, (list, tuple))
         self.name = match.name
+        feature = isinstance(match.loss, FeatureLoss)
+        self._across_widths = feature and match.loss.across_widths
+        self._across_lengths = feature and match.loss.across_lengths
         try:
             self.student_taps = [
                 taps.resolve(student, reference)
@@ -136,6 +139,12 @@ class BoundMatch:
                 f"number of layers. Received: teacher={match.teacher}, "
                 f"student={match.student}"
             )
+        if self.pair != (feature and match.loss.pairs):
+            wanted = "single layers" if self.pair else "pairs of layers"
+            raise ValueError(
+                f"Match {self.name!r}: `{type(match.loss).__name__}` compares "
+                f"{wanted}. Received: student={match.student!r}"
+            )
         self.projection = None
         self.trains_projection = False
 
@@ -151,7 +160,6 @@ class BoundMatch:
             teacher_specs: List of objects with `shape`, one a layer.
             student_specs: The same for the student.
         """
-        loss = self.match.loss
         for teacher, student in zip(teacher_specs, student_specs):
             self._check_lengths(teacher.shape, student.shape)
         width = teacher_specs[0].shape[-1]
@@ -160,7 +168,7 @@ class BoundMatch:
             t.shape[-1] == s.shape[-1]
             for t, s in zip(teacher_specs, student_specs)
         )
-        free = getattr(loss, "across_widths", False)
+        free = self._across_widths
         if projection == "auto":
             projection = None if equal or free else "linear"
         if projection is None and not equal and not free:
@@ -191,7 +199,7 @@ class BoundMatch:
         self.trains_projection = projection.trainable
 
     def _check_lengths(self, teacher, student):
-        pools = getattr(self.match.loss, "across_lengths", False)
+        pools = self._across_lengths
         if len(teacher) != len(student):
             problem = "rank"
         elif pools or len(teacher) < 3 or None in (teacher[-2], student[-2]):

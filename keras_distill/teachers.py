@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_distill._checks import check_choice
+from keras_distill._checks import check_same_shape
 from keras_distill._checks import check_weight
 
 AVERAGES = ("probabilities", "logits")
@@ -99,6 +100,13 @@ class Ensemble:
         return keras.tree.map_structure(self._mean, *outputs)
 
     def _mean(self, *logits):
+        for value in logits:
+            check_same_shape(
+                "an output of the ensemble's first teacher",
+                logits[0],
+                "the same output of another one",
+                value,
+            )
         logits = [ops.cast(value, "float32") for value in logits]
         if self.average == "logits":
             return sum(w * value for w, value in zip(self.weights, logits))

@@ -238,6 +238,7 @@ class PairLoss(losses.FeatureLoss):
     """The squared difference of the means of both layers."""
 
     across_widths = True
+    pairs = True
 
     def compare(self, teacher_state, student_state, mask):
         means = [

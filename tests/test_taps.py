@@ -7,6 +7,7 @@ import pytest
 import tiny
 
 from keras_distill import taps
+from keras_distill.recording import record
 
 ENCODERS = {
     "bert": (keras_hub.models.BertBackbone, {}),
@@ -44,7 +45,7 @@ def inputs_of(model):
 
 
 def read(model, references, inputs):
-    with taps.record(references) as recording:
+    with record(references) as recording:
         model(inputs)
     return [
         keras.ops.convert_to_numpy(recording.value(tap)) for tap in references
@@ -94,7 +95,7 @@ def test_attention_maps_are_the_scores_that_the_layer_returns():
     output, scores = layer(x, x, return_attention_scores=True)
     np.testing.assert_array_equal(got, scores)
     np.testing.assert_array_equal(model(x), output)
-    with taps.record([tap, taps.resolve(model, "attention")]) as recording:
+    with record([tap, taps.resolve(model, "attention")]) as recording:
         model(x)
     np.testing.assert_array_equal(
         recording.value(taps.resolve(model, "attention")), output
@@ -105,7 +106,7 @@ def test_a_caller_that_asks_for_scores_still_gets_them():
     layer = keras.layers.MultiHeadAttention(1, 4)
     x = np.ones((1, 3, 4), "float32")
     layer(x, x)
-    with taps.record([taps.Tap(layer, "attention", 0, "attention")]):
+    with record([taps.Tap(layer, "attention", 0, "attention")]):
         output, scores = layer(x, x, return_attention_scores=True)
     assert scores.shape == (1, 1, 3, 3)
     assert output.shape == (1, 3, 4)
@@ -185,14 +186,14 @@ def test_nothing_stays_on_the_layers():
     model = tiny.mlp()
     tap = taps.resolve(model, "hidden")
     x, _ = tiny.data(3)
-    with taps.record([tap, tap]) as recording:
+    with record([tap, tap]) as recording:
         model(x)
     assert "call" not in vars(tap.layer)
     assert recording.value(tap).shape == (3, 8)
-    with pytest.raises(ZeroDivisionError), taps.record([tap]):
+    with pytest.raises(ZeroDivisionError), record([tap]):
         raise ZeroDivisionError
     assert "call" not in vars(tap.layer)
-    with pytest.raises(ValueError, match="shape"), taps.record([tap]):
+    with pytest.raises(ValueError, match="shape"), record([tap]):
         model(np.ones((2, 7), "float32"))
     assert "call" not in vars(tap.layer)
 
@@ -202,7 +203,7 @@ def test_an_instance_attribute_of_the_caller_comes_back():
     tap = taps.resolve(model, "hidden")
     mine = tap.layer.call
     object.__setattr__(tap.layer, "call", mine)
-    with taps.record([tap]), taps.record([tap]) as inner:
+    with record([tap]), record([tap]) as inner:
         model(tiny.data(3)[0])
     assert inner.value(tap).shape == (3, 8)
     assert vars(tap.layer)["call"] is mine
@@ -213,9 +214,11 @@ def test_the_mask_comes_with_the_value():
     x = keras.layers.Embedding(5, 3, mask_zero=True, name="embedding")(inputs)
     model = keras.Model(inputs, keras.layers.LSTM(2, name="lstm")(x))
     tap, without = (taps.resolve(model, n) for n in ("embedding", "lstm"))
-    with taps.record([tap, without]) as recording:
+    with record([tap, without]) as recording:
         model(np.array([[1, 2, 0, 0]]))
-    assert recording.mask(tap).numpy().tolist() == [[True, True, False, False]]
+    assert tiny.array(recording.mask(tap)).tolist() == [
+        [True, True, False, False]
+    ]
     assert recording.mask(without) is None
 
 

@@ -68,7 +68,7 @@ def check_logits(soft_losses, models, side):
     """Raises `ValueError` if a loss on logits would get probabilities."""
     needs_logits = [
         type(loss).__name__
-        for loss in soft_losses.values()
+        for loss in soft_losses
         if isinstance(loss, LOGIT_LOSSES)
     ]
     if not needs_logits:

@@ -1,5 +1,6 @@
 """All matches of a Distiller: their taps, projections and values."""
 
+import keras
 from keras import ops
 
 from keras_distill._checks import check_choice
@@ -121,6 +122,12 @@ class Features:
             inputs: The student's inputs, for their padding mask.
             sample_weight: Tensor `[batch]`, or None.
         """
+        weights = keras.tree.flatten(sample_weight)
+        if len(weights) > 1:
+            raise ValueError(
+                "Matches take one `sample_weight` of shape [batch], not one "
+                f"for each output. Received: {len(weights)} of them"
+            )
         values = {}
         for match in self.active:
             states = [student.value(tap) for tap in match.student_taps]
@@ -129,7 +136,7 @@ class Features:
                 teacher["states"][match.name],
                 states,
                 _both(mask, teacher["masks"].get(match.name)),
-                sample_weight,
+                weights[0],
             )
         return values
 

@@ -5,7 +5,9 @@ import copy
 import keras
 
 from keras_distill import losses
+from keras_distill._checks import check_choice
 from keras_distill._checks import check_same_shape
+from keras_distill.distiller import checks
 
 SINGLE = "soft"
 SOFTMAX_LOSSES = (
@@ -44,80 +46,141 @@ def _as_loss(name, loss):
     )
 
 
-def named_losses(soft_loss):
-    """Turns what `compile` takes into a dict, output key to loss.
-
-    Args:
-        soft_loss: A loss, a dict or a list of losses, or None. `None` in a
-            dict or list leaves that output out.
-    """
-    if soft_loss is None:
-        return {}
-    if isinstance(soft_loss, dict):
-        items = soft_loss.items()
-    elif isinstance(soft_loss, (list, tuple)):
-        items = enumerate(soft_loss)
-    else:
-        items = [(SINGLE, soft_loss)]
-    return {key: _as_loss(key, loss) for key, loss in items if loss is not None}
-
-
 def pick(structure, key, what):
     """The entry of `structure` that the soft loss under `key` is about."""
-    nested = isinstance(structure, (dict, list, tuple))
-    if key == SINGLE and not (nested and key in structure):
-        if not nested:
-            return structure
-        leaves = keras.tree.flatten(structure)
-        if len(leaves) == 1:
-            return leaves[0]
+    if isinstance(structure, dict) and key in structure:
+        return structure[key]
+    if key == SINGLE:
+        return _only(structure, what)
+    if isinstance(structure, (list, tuple)) and isinstance(key, int):
+        if key < len(structure):
+            return structure[key]
+        outputs = f"{len(structure)} of them"
+    else:
+        outputs = sorted(structure) if isinstance(structure, dict) else "one"
+    raise ValueError(
+        f"`soft_loss` names output {key!r}, which {what} does not have. "
+        f"Its outputs: {outputs}"
+    )
+
+
+def _only(structure, what):
+    leaves = keras.tree.flatten(structure)
+    if len(leaves) != 1:
         raise ValueError(
             f"{what} has {len(leaves)} outputs: `soft_loss` must be a dict or "
             "a list like them, with None for outputs without a soft loss"
         )
-    present = (
-        key in structure
-        if isinstance(structure, dict)
-        else nested and isinstance(key, int) and key < len(structure)
-    )
-    if not present:
-        names = sorted(structure) if isinstance(structure, dict) else structure
-        raise ValueError(
-            f"`soft_loss` names output {key!r}, which {what} does not have. "
-            f"Its outputs: {names}"
-        )
-    return structure[key]
+    return leaves[0]
 
 
-def check_outputs(named, teacher_outputs, student_outputs):
-    """Raises `ValueError` where a soft loss cannot compare the outputs."""
-    for key, loss in named.items():
-        teacher = pick(teacher_outputs, key, "the teacher")
-        student = pick(student_outputs, key, "the student")
-        check_same_shape(
-            f"teacher's output {key!r}",
-            teacher,
-            f"student's output {key!r}",
-            student,
-        )
-        if isinstance(loss, SOFTMAX_LOSSES) and student.shape[-1] == 1:
-            raise ValueError(
-                f"`{type(loss).__name__}` compares distributions over classes, "
-                f"output {key!r} has one unit, whose softmax is constant. Use "
-                "`kd.losses.BinaryKL` or `kd.losses.LogitsMSE`"
+class SoftLosses:
+    """What `compile(soft_loss=...)` takes, by output.
+
+    Args:
+        soft_loss: A loss, a dict or a list of losses, or None. `None` in a
+            dict or list leaves that output out.
+
+    Attributes:
+        named: Dict, output key to its loss.
+
+    Raises:
+        ValueError: if something else than a loss is among them.
+    """
+
+    def __init__(self, soft_loss):
+        if soft_loss is None:
+            items = ()
+        elif isinstance(soft_loss, dict):
+            items = soft_loss.items()
+        elif isinstance(soft_loss, (list, tuple)):
+            items = enumerate(soft_loss)
+        else:
+            items = [(SINGLE, soft_loss)]
+        self.named = {
+            key: _as_loss(key, loss) for key, loss in items if loss is not None
+        }
+
+    @property
+    def outputs(self):
+        """Names of the outputs that have a soft loss."""
+        return [str(key) for key in self.named]
+
+    def bind(self, variables):
+        """Replaces temperatures that are numbers by variables, set to them.
+
+        Args:
+            variables: Dict, output name to a scalar variable.
+
+        Raises:
+            ValueError: if an output has no variable.
+        """
+        for key, loss in self.named.items():
+            check_choice("soft_loss", str(key), list(variables))
+            if isinstance(_temperature(loss), (int, float)):
+                variables[str(key)].assign(loss.temperature)
+                loss.temperature = variables[str(key)]
+
+    @property
+    def temperatures(self):
+        """Dict, output name to the variable that is its temperature."""
+        return {
+            str(key): loss.temperature
+            for key, loss in self.named.items()
+            if isinstance(_temperature(loss), keras.Variable)
+        }
+
+    def check_logits(self, models):
+        """Raises `ValueError` if a loss on logits would get probabilities.
+
+        Args:
+            models: Dict, `"teacher"` and `"student"` to a list of models.
+        """
+        for side, several in models.items():
+            checks.check_logits(self.named.values(), several, side)
+
+    def check_outputs(self, teacher_outputs, student_outputs):
+        """Raises `ValueError` where a loss cannot compare the outputs."""
+        for key, loss in self.named.items():
+            teacher = pick(teacher_outputs, key, "the teacher")
+            student = pick(student_outputs, key, "the student")
+            check_same_shape(
+                f"teacher's output {key!r}",
+                teacher,
+                f"student's output {key!r}",
+                student,
             )
+            if isinstance(loss, SOFTMAX_LOSSES) and student.shape[-1] == 1:
+                raise ValueError(
+                    f"`{type(loss).__name__}` compares distributions over "
+                    f"classes, output {key!r} has one unit, whose softmax is "
+                    "constant. Use `kd.losses.BinaryKL` or "
+                    "`kd.losses.LogitsMSE`"
+                )
+
+    def from_signal(self, signal):
+        """The teacher's outputs that came with a batch."""
+        if self.named and "logits" not in signal:
+            raise ValueError(
+                "The teacher signal must hold 'logits' for the soft loss. "
+                f"Received: {sorted(signal)}"
+            )
+        return signal.get("logits")
+
+    def __call__(self, teacher_outputs, student_outputs, sample_weight):
+        """Sum of the soft losses over the outputs that have one."""
+        total = 0.0
+        for key, loss in self.named.items():
+            weight = sample_weight
+            if isinstance(weight, (dict, list, tuple)):
+                weight = pick(weight, key, "`sample_weight`")
+            total += loss(
+                pick(teacher_outputs, key, "the teacher"),
+                pick(student_outputs, key, "the student"),
+                sample_weight=weight,
+            )
+        return total
 
 
-def soft_value(named, teacher_outputs, student_outputs, sample_weight):
-    """Sum of the soft losses over the outputs that have one."""
-    total = 0.0
-    for key, loss in named.items():
-        weight = sample_weight
-        if isinstance(weight, (dict, list, tuple)):
-            weight = pick(weight, key, "`sample_weight`")
-        total += loss(
-            pick(teacher_outputs, key, "the teacher"),
-            pick(student_outputs, key, "the student"),
-            sample_weight=weight,
-        )
-    return total
+def _temperature(loss):
+    return getattr(loss, "temperature", None)

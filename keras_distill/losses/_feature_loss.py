@@ -21,6 +21,7 @@ class FeatureLoss(keras.losses.Loss):
     Attributes:
         across_widths: Whether the two sides may differ in their last axis.
         across_lengths: Whether they may differ in their length.
+        pairs: Whether each side is a pair of states, those of two layers.
 
     Args:
         **kwargs: `name`, `reduction`, `dtype` of `keras.losses.Loss`.
@@ -28,6 +29,7 @@ class FeatureLoss(keras.losses.Loss):
 
     across_widths = False
     across_lengths = False
+    pairs = False
 
     def __call__(self, y_true, y_pred, sample_weight=None, mask=None):
         """Returns the reduced loss.

@@ -154,6 +154,8 @@ class FlowOfSolution(FeatureLoss):
         Yim et al., 2017, "A Gift from Knowledge Distillation", eq. 1 and 2.
     """
 
+    pairs = True
+
     def __init__(self, name="flow_of_solution", **kwargs):
         super().__init__(name=name, **kwargs)
 
@@ -196,6 +198,7 @@ class NeuronSelectivity(FeatureLoss):
     """
 
     across_widths = True
+    pairs = True
 
     def __init__(self, name="neuron_selectivity", **kwargs):
         super().__init__(name=name, **kwargs)
