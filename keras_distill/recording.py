@@ -7,7 +7,11 @@ models need no second pass.
 import contextlib
 import dataclasses
 
+from keras import ops
+
 from keras_distill._backend import get_mask
+
+SMALLEST_PROBABILITY = 1e-9
 
 
 class Recording:
@@ -26,7 +30,8 @@ class Recording:
             ValueError: if the layer was not called, or not often enough, or
                 if it gave something else than one tensor.
         """
-        calls = self._values.get((id(tap.layer), tap.kind), [])
+        kind = "attention" if tap.kind == "attention_scores" else tap.kind
+        calls = self._values.get((id(tap.layer), kind), [])
         if tap.call_index >= len(calls):
             raise ValueError(
                 f"Layer {tap.path!r} was called {len(calls)} times in this "
@@ -38,7 +43,7 @@ class Recording:
                 f"Layer {tap.path!r} must give one tensor. Received: "
                 f"{type(value).__name__}. Tap a layer inside it instead"
             )
-        return value
+        return _scores(value) if tap.kind == "attention_scores" else value
 
     def mask(self, tap):
         """The Keras mask `[batch, length]` of the tensor at `tap`, or None.
@@ -49,11 +54,18 @@ class Recording:
         return get_mask(self.value(dataclasses.replace(tap, kind="output")))
 
 
+def _scores(probabilities):
+    """Scores of at least 0 whose softmax gives the probabilities back."""
+    probabilities = ops.cast(probabilities, "float32")
+    probabilities = ops.maximum(probabilities, SMALLEST_PROBABILITY)
+    return ops.log(probabilities / SMALLEST_PROBABILITY)
+
+
 def _interceptor(layer, kinds, recording):
     call = layer.call
 
     def intercepted(*args, **kwargs):
-        if "attention" not in kinds:
+        if kinds == {"output"}:
             output = call(*args, **kwargs)
             recording.append(layer, "output", output)
             return output

@@ -7,7 +7,7 @@ import keras
 
 from keras_distill._checks import check_choice
 
-KINDS = ("output", "attention")
+KINDS = ("output", "attention", "attention_scores")
 EMBEDDING_OUTPUTS = (
     "embeddings_projection",
     "embeddings_dropout",
@@ -25,9 +25,10 @@ class Tap:
         path: String, where the layer sits, for messages and files.
         call_index: Integer. Which call of a layer that the model calls several
             times in a pass, as ALBERT does. Defaults to `0`.
-        kind: `"output"` for the layer's output, `"attention"` for the
-            attention probabilities `[batch, heads, length, length]` of a
-            `keras.layers.MultiHeadAttention`.
+        kind: `"output"` for the layer's output; of a
+            `keras.layers.MultiHeadAttention` also `"attention"` for the
+            attention probabilities `[batch, heads, length, length]`, and
+            `"attention_scores"` for scores whose softmax they are.
     """
 
     layer: keras.layers.Layer
@@ -40,9 +41,8 @@ class Tap:
 
     def __str__(self):
         call = f"@{self.call_index}" if self.call_index else ""
-        return f"{self.path}{call}" + (
-            ":attention" if self.kind == "attention" else ""
-        )
+        kind = "" if self.kind == "output" else f":{self.kind}"
+        return f"{self.path}{call}{kind}"
 
 
 def sublayers(layer, prefix=""):
@@ -139,15 +139,18 @@ def hidden_states(model):
     return [first, *encoder_layers(model)]
 
 
-def attention_maps(model):
+def attention_maps(model, scores=False):
     """Taps of all self-attention maps of a KerasHub encoder.
 
     Args:
         model: A KerasHub backbone or task, or a model around one backbone.
+        scores: Boolean. True for scores instead of probabilities, as
+            `kd.losses.AttentionCE` wants them: at least 0, and their softmax
+            is the probabilities.
 
     Returns:
         List of `num_layers` taps, `[batch, heads, length, length]` each:
-        probabilities over the keys, before dropout.
+        probabilities over the keys, before dropout, or their scores.
 
     Raises:
         ValueError: if the transformer layers have no self-attention layer.
@@ -162,7 +165,8 @@ def attention_maps(model):
                 f"{type(tap.layer).__name__} at {tap.path!r}"
             )
         path = f"{tap.path}/{attention.name}"
-        taps.append(Tap(attention, path, tap.call_index, "attention"))
+        kind = "attention_scores" if scores else "attention"
+        taps.append(Tap(attention, path, tap.call_index, kind))
     return taps
 
 

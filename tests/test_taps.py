@@ -5,7 +5,9 @@ import keras_hub
 import numpy as np
 import pytest
 import tiny
+from scipy.special import softmax
 
+from keras_distill import losses
 from keras_distill import taps
 from keras_distill.recording import record
 
@@ -83,6 +85,36 @@ def test_attention_maps_are_probabilities_over_the_keys(kind):
     for values in maps:
         np.testing.assert_allclose(values.sum(-1), 1, rtol=1e-5)
         assert np.all(values * (1 - mask) < 1e-6)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_the_softmax_of_attention_scores_is_the_maps(kind):
+    model = encoder(kind)
+    inputs = inputs_of(model)
+    maps = read(model, taps.attention_maps(model), inputs)
+    scores = read(model, taps.attention_maps(model, scores=True), inputs)
+    for probabilities, logits in zip(maps, scores):
+        assert np.all(logits >= 0)
+        np.testing.assert_allclose(
+            softmax(np.float64(logits), axis=-1), probabilities, atol=1e-6
+        )
+
+
+def test_attention_ce_of_scores_is_the_cross_entropy_of_the_maps():
+    model = encoder("bert")
+    inputs = inputs_of(model)
+    (p, *_), (scores, *_) = (
+        read(model, taps.attention_maps(model, scores=s), inputs)
+        for s in (False, True)
+    )
+    mask = inputs["padding_mask"]
+    p = np.float64(p)
+    entropy = -(p * np.log(np.maximum(p, 1e-12))).sum(-1).mean(1)
+    np.testing.assert_allclose(
+        losses.AttentionCE()(scores, scores, mask=mask),
+        (entropy * mask).sum() / mask.sum(),
+        rtol=1e-4,
+    )
 
 
 def test_attention_maps_are_the_scores_that_the_layer_returns():
@@ -233,5 +265,5 @@ def test_a_model_around_two_backbones_is_refused():
         taps.hidden_states(model)
     with pytest.raises(ValueError, match="with 0 backbones"):
         taps.hidden_states(tiny.mlp())
-    with pytest.raises(ValueError, match="one of .'output', 'attention'."):
+    with pytest.raises(ValueError, match="one of .'output', 'attention'"):
         taps.Tap(first, "first", kind="scores")

@@ -102,9 +102,9 @@ class AttentionCE(_AttentionLoss):
 
     `y_true` is the teacher's attention, `y_pred` the student's, of shape
     `[batch, heads, length, length]`. Feed *scores*, as before the attention's
-    softmax, and a mask. The softmax is applied here, so of attention maps
-    (probabilities) it makes nearly uniform distributions; feed their logarithm
-    and a mask to compare the maps themselves.
+    softmax or as `kd.attention_maps(model, scores=True)` reads them. The
+    softmax is applied here, so of attention maps (probabilities) it makes
+    nearly uniform distributions.
 
     Args:
         heads: `"match"`, the mean over heads, whose number must be the same,
