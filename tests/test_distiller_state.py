@@ -206,6 +206,26 @@ def test_a_killed_training_goes_on_where_it_was(tmp_path):
     )
 
 
+def test_projections_that_are_not_there_are_not_skipped(tmp_path):
+    path = str(tmp_path / "x.weights.h5")
+    first, second = (
+        tiny.distiller(tiny.mlp(16), tiny.subclassed(), [match()])
+        for _ in range(2)
+    )
+    first.fit(X, Y, verbose=0)
+    first.save_weights(path)
+    with pytest.raises(ValueError, match="distiller.prepare"):
+        second.load_weights(path)
+    second.prepare(X)
+    second.load_weights(path)
+    for name in ("student", "schedules", "optimizer"):
+        one, other = getattr(first, name), getattr(second, name)
+        assert tiny.equal(tiny.values(one), tiny.values(other))
+    assert tiny.equal(
+        tiny.values(first.projections[0]), tiny.values(second.projections[0])
+    )
+
+
 def test_model_checkpoint_of_weights(tmp_path):
     path = str(tmp_path / "{epoch}.weights.h5")
     callback = keras.callbacks.ModelCheckpoint(path, save_weights_only=True)

@@ -5,6 +5,7 @@ import contextlib
 import keras
 from keras import ops
 
+from keras_distill._backend import scale_for_distribution
 from keras_distill.distiller.inputs import attach_padding_mask
 from keras_distill.distiller.inputs import split
 from keras_distill.teachers import call_model
@@ -16,6 +17,7 @@ class AroundStudent(keras.Model):
     Attributes:
         student: `keras.Model`.
         evaluating: Boolean, whether the student is being evaluated.
+        prepared: Boolean, whether all layers that are saved exist.
     """
 
     def call(self, inputs, training=None):
@@ -28,6 +30,13 @@ class AroundStudent(keras.Model):
     def output_names(self):
         """The student's output names, for Keras' losses and metrics."""
         return self.student.output_names
+
+    def own_losses(self):
+        """Sum of regularisers and `add_loss`, as Keras adds them."""
+        return sum(
+            scale_for_distribution(ops.sum(ops.cast(own, "float32")))
+            for own in self.losses
+        )
 
     def compute_loss(self, x=None, y=None, y_pred=None, *args, **kwargs):
         """The student's own loss, as `evaluate` reports it."""
@@ -71,6 +80,11 @@ class AroundStudent(keras.Model):
 
     def load_weights(self, *args, **kwargs):
         """Loads a checkpoint; arguments as in `keras.Model.load_weights`."""
+        if not self.prepared:
+            raise ValueError(
+                "The projections of the matches are not built yet. Call "
+                "`distiller.prepare(inputs)` with one batch of inputs first"
+            )
         if self.compiled:
             self.build_optimizer()  # Keras would skip its slots.
         super().load_weights(*args, **kwargs)

@@ -6,7 +6,6 @@ from keras import ops
 from keras_distill import losses
 from keras_distill._backend import can_infer
 from keras_distill._backend import check_backend
-from keras_distill._backend import scale_for_distribution
 from keras_distill._backend import unscale_for_distribution
 from keras_distill._checks import check_weight
 from keras_distill.distiller import checks
@@ -197,11 +196,22 @@ class Distiller(AroundStudent):
         """Makes the next training step trace anew."""
         self.make_train_function(force=True)
 
+    @property
+    def needs_teacher(self):
+        """Whether an active term compares with the teacher."""
+        return self._terms.needs_teacher
+
+    @property
+    def prepared(self):
+        """Whether the projections are built, if there are matches."""
+        return not self.matches or self._terms.outputs is not None
+
     def prepare(self, inputs):
         """Builds the projections and checks shapes on one batch of inputs.
 
-        Needed once, before `fit`, when a model is subclassed and the data is
-        a generator; else it happens by itself.
+        `fit` does it by itself, unless the data is a generator. With models
+        that do not know their shapes (subclassed ones; on JAX also those of
+        any length) it is needed before `load_weights`.
 
         Args:
             inputs: Arrays, or their `keras.KerasTensor` specs, as in `fit`.
@@ -232,7 +242,7 @@ class Distiller(AroundStudent):
     def _ensure_prepared(self, x):
         self._assert_compile_called("fit")
         unknown = self._terms.outputs is None
-        if unknown and (self.matches or self.teacher is None):
+        if not self.prepared or (unknown and self.teacher is None):
             self.prepare(first_batch_specs(x))
 
     def teacher_signal(self, inputs):
@@ -269,10 +279,7 @@ class Distiller(AroundStudent):
             self.schedules.weight(term) * ops.cast(value, "float32")
             for term, value in terms.items()
         )
-        total += sum(
-            scale_for_distribution(ops.sum(ops.cast(own, "float32")))
-            for own in self.losses
-        )
+        total += self.own_losses()
         return total, y_pred, terms
 
     def update_terms(self, loss, terms, y_pred):
