@@ -4,8 +4,12 @@ import keras
 from keras.src.backend import compute_output_spec
 from keras.src.backend import get_keras_mask
 from keras.src.backend import set_keras_mask
+from keras.src.losses.loss import (
+    reduce_weighted_values as reduce_weighted_values,
+)
 from keras.src.losses.loss import scale_loss_for_distribution
 from keras.src.losses.loss import unscale_loss_for_distribution
+from keras.src.trainers.compile_utils import CompileLoss as CompileLoss
 
 SUPPORTED = ("tensorflow", "jax")
 

@@ -1,9 +1,9 @@
 """What a Distiller refuses before any training starts."""
 
 import keras
-from keras.src.trainers.compile_utils import CompileLoss
 
 from keras_distill import losses
+from keras_distill._backend import CompileLoss
 
 LOGIT_LOSSES = (
     losses.ForwardKL,

@@ -2,7 +2,8 @@
 
 import keras
 from keras import ops
-from keras.src.losses.loss import reduce_weighted_values
+
+from keras_distill._backend import reduce_weighted_values
 
 
 class FeatureLoss(keras.losses.Loss):
