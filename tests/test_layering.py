@@ -16,6 +16,7 @@ FLOORS = [
     ["matching", "_stage"],
     ["stages", "distiller"],
     ["callbacks"],
+    ["gkd"],
     ["cli"],
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}

@@ -1,0 +1,1 @@
+"""On-policy distillation of causal language models."""
