@@ -35,3 +35,28 @@ def can_infer(specs):
     return keras.backend.backend() != "jax" or all(
         None not in tuple(spec.shape)[1:] for spec in keras.tree.flatten(specs)
     )
+
+
+def compile_reading(fn, variables):
+    """`fn(*arrays)` compiled; reads the values of `variables` at each call.
+
+    What `fn` assigns to them is kept on TensorFlow and dropped on JAX.
+    """
+    if keras.backend.backend() == "jax":
+        import jax
+
+        @jax.jit
+        def pure(values, arrays):
+            mapping = list(zip(variables, values))
+            with keras.StatelessScope(state_mapping=mapping):
+                return fn(*arrays)
+
+        return lambda *arrays: pure([v.value for v in variables], arrays)
+    import tensorflow as tf
+
+    return tf.function(fn, autograph=False)
+
+
+def producer(tensor):
+    """The layer or operation whose output a symbolic tensor is."""
+    return tensor._keras_history.operation
