@@ -117,6 +117,16 @@ LOSSES = {
         lambda: build(soft_weight=float("nan")),
         "Received: soft_weight=nan",
     ),
+    "a weight for no hard loss": (
+        lambda: tiny.distiller(
+            tiny.mlp(8), tiny.mlp(4), loss=None, hard_weight=0.9
+        ),
+        "Received: hard_weight=0.9, loss=None",
+    ),
+    "a weight for no soft loss": (
+        lambda: build(match(), soft_loss=None, soft_weight=2.0),
+        "Received: soft_weight=2.0, soft_loss=None",
+    ),
     "a loss by name": (
         lambda: build(soft_loss="kl_divergence"),
         "must be an instance of a loss",

@@ -13,10 +13,6 @@ from keras_distill.schedules import Linear
 from keras_distill.schedules import Piecewise
 from keras_distill.schedules import StepDown
 
-# Keras' `save_weights` on TensorFlow, with NumPy 2.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning"
-)
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(24, 4)).astype("float32")
 Y = RNG.integers(0, 3, 24).astype("int32")

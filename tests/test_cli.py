@@ -30,10 +30,6 @@ from keras_distill.cli.run_folder import RunFolder
 from keras_distill.cli.screen import Screen
 from keras_distill.cli.settings import settle
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning"
-)
-
 WORDS = {"good": "fine great nice lovely", "bad": "awful poor dull sad"}
 SIZES = {"train": 120, "dev": 30, "test": 30}
 

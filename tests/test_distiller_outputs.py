@@ -347,3 +347,18 @@ def test_a_model_built_through_keras_nlp():
     distiller = tiny.distiller(teacher, student, matches)
     history = distiller.fit(*tiny.tokens(), verbose=0).history
     assert sorted(history) == ["hard_loss", "last", "loss", "soft_loss"]
+
+
+def test_loss_weights_outlive_a_change_of_losses():
+    hard = {"topic": tiny.CROSS_ENTROPY, "score": "mse"}
+    distiller = tiny.distiller(
+        two_heads(8),
+        two_heads(4),
+        optimizer=still(),
+        loss=hard,
+        loss_weights={"topic": 3.0, "score": 0.0},
+        soft_loss={"topic": losses.ForwardKL(2.0), "score": None},
+    )
+    before = logs_of(distiller, X, LABELS)["hard_loss"]
+    distiller.set_losses(loss=hard)
+    assert logs_of(distiller, X, LABELS)["hard_loss"] == pytest.approx(before)

@@ -12,10 +12,6 @@ import tiny
 from keras_distill import losses
 from keras_distill.matching import Match
 
-# Keras reads its variables in a way that NumPy 2.4 warns about.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning"
-)
 X, Y = tiny.data()
 
 

@@ -27,7 +27,6 @@ def anchors(page):
 
 
 @pytest.mark.large
-@pytest.mark.filterwarnings("ignore:__array__ impl:DeprecationWarning")
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if any(blocks(p))], ids=lambda page: page.stem
 )

@@ -16,10 +16,6 @@ from keras_distill.schedules import StepDown
 from keras_distill.stages import Stage
 from keras_distill.stages import annealing_kd_stages
 
-# Keras' `save_weights` on TensorFlow, with NumPy 2.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning"
-)
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(24, 4)).astype("float32")
 Y = RNG.integers(0, 3, 24).astype("int32")

@@ -16,10 +16,6 @@ from keras_distill.students import mean_pooled_classifier
 from keras_distill.students import shrink
 from keras_distill.students import text_cnn
 
-# Keras reads its own variables by way of an outdated NumPy protocol.
-keras_warns = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation:DeprecationWarning"
-)
 RNG = np.random.default_rng(0)
 VOCABULARY, WIDTH, CLASSES = 50, 16, 3
 SIZES = {
@@ -213,7 +209,6 @@ def test_dtype_policy():
     assert shrink(bert(2), 1, dtype="bfloat16").dtype_policy.name == "bfloat16"
 
 
-@keras_warns
 def test_files_load_without_the_package(tmp_path):
     x = tokens(5)
     students = {name: small(name) for name in SMALL}
@@ -498,7 +493,6 @@ WRONG = [
 ]
 
 
-@keras_warns
 @pytest.mark.parametrize(("build", "message"), WRONG, ids=lambda x: None)
 def test_message(build, message):
     with pytest.raises(ValueError, match=f"(?s){message}"):

@@ -13,6 +13,7 @@ LOGIT_LOSSES = (
     losses.LogitsMSE,
     losses.AnnealedMSE,
 )
+DEFAULT_WEIGHT = 0.5
 CROSS_ENTROPIES = {
     "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
     "categorical_crossentropy": "CategoricalCrossentropy",
@@ -20,11 +21,11 @@ CROSS_ENTROPIES = {
 }
 
 
-def compiled_loss(loss, output_names):
+def compiled_loss(loss, loss_weights, output_names):
     """The hard loss as `keras.Model.compile` holds it."""
-    return (
-        None if loss is None else CompileLoss(loss, output_names=output_names)
-    )
+    if loss is None:
+        return None
+    return CompileLoss(loss, loss_weights, output_names=output_names)
 
 
 def check_models(teacher, student):
@@ -99,6 +100,21 @@ def check_hard_loss(loss, student):
                 f"The student outputs logits, the loss {name!r} expects "
                 "probabilities. Pass `keras.losses."
                 f"{CROSS_ENTROPIES[name]}(from_logits=True)`"
+            )
+
+
+def check_weights_used(loss, hard_weight, soft_loss, soft_weight):
+    """Raises `ValueError` for the weight of a term that does not exist."""
+    for name, weight, term in (
+        ("loss", hard_weight, loss),
+        ("soft_loss", soft_weight, soft_loss),
+    ):
+        kind = "hard" if name == "loss" else "soft"
+        if term is None and weight not in (0, DEFAULT_WEIGHT):
+            raise ValueError(
+                f"`{kind}_weight` has nothing to weigh: expected a `{name}`. "
+                f"Received: {kind}_weight={weight}, {name}=None. Pass a "
+                f"`{name}`, or leave `{kind}_weight` out"
             )
 
 

@@ -107,8 +107,8 @@ class Distiller(AroundStudent):
         optimizer="rmsprop",
         loss=None,
         soft_loss="default",
-        hard_weight=0.5,
-        soft_weight=0.5,
+        hard_weight=checks.DEFAULT_WEIGHT,
+        soft_weight=checks.DEFAULT_WEIGHT,
         **kwargs,
     ):
         """Configures the losses and the optimizer.
@@ -135,7 +135,9 @@ class Distiller(AroundStudent):
         check_weight("soft_weight", soft_weight)
         if isinstance(soft_loss, str) and soft_loss == "default":
             soft_loss = losses.ForwardKL()
+        checks.check_weights_used(loss, hard_weight, soft_loss, soft_weight)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        self._loss_weights = kwargs.get("loss_weights")
         self._terms.set_active()
         checks.check_hard_loss(loss, self.student)
         soft_losses = SoftLosses(soft_loss)
@@ -169,7 +171,9 @@ class Distiller(AroundStudent):
         if not (isinstance(loss, str) and loss == "unchanged"):
             checks.check_hard_loss(loss, self.student)
             names = getattr(self, "output_names", None)
-            self._compile_loss = checks.compiled_loss(loss, names)
+            self._compile_loss = checks.compiled_loss(
+                loss, self._loss_weights, names
+            )
             self.make_test_function(force=True)
         if not (isinstance(soft_loss, str) and soft_loss == "unchanged"):
             soft_losses = SoftLosses(soft_loss)
