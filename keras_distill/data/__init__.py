@@ -3,6 +3,8 @@
 from keras_distill.data.pipelines import EncodedDataset as EncodedDataset
 from keras_distill.data.pipelines import batches as batches
 from keras_distill.data.pipelines import encode as encode
+from keras_distill.data.prompts import PromptSplits as PromptSplits
+from keras_distill.data.prompts import load_prompts as load_prompts
 from keras_distill.data.sources import load as load
 from keras_distill.data.splits import UNLABELLED as UNLABELLED
 from keras_distill.data.splits import TextDataset as TextDataset

@@ -9,6 +9,7 @@ from keras_distill.data.splits import TextSplits
 from keras_distill.data.splits import check_classes
 from keras_distill.data.splits import unit_hash
 from keras_distill.data.tables import SUFFIXES
+from keras_distill.data.tables import part_file
 from keras_distill.data.tables import read_table
 from keras_distill.data.tfds_source import load_tfds
 
@@ -76,7 +77,7 @@ def _load_files(path, columns):
         )
     if not path.is_dir():
         return {"train": read_table(path, *columns)}, None, ()
-    files = {part: _part_file(path, part) for part in PARTS}
+    files = {part: part_file(path, part, SUFFIXES) for part in PARTS}
     if files["train"] is None:
         held = sorted(item.name for item in path.iterdir())
         raise FileNotFoundError(
@@ -87,20 +88,6 @@ def _load_files(path, columns):
         part: read_table(file, *columns) for part, file in files.items() if file
     }
     return rows, None, ()
-
-
-def _part_file(folder, part):
-    found = [
-        folder / f"{part}{suffix}"
-        for suffix in SUFFIXES
-        if (folder / f"{part}{suffix}").is_file()
-    ]
-    if len(found) > 1:
-        raise ValueError(
-            f"A folder of data must hold one file for {part}. Received: "
-            f"{[path.name for path in found]} in {str(folder)!r}"
-        )
-    return found[0] if found else None
 
 
 def _assemble(rows, names, notes):

@@ -84,3 +84,30 @@ def _rows(path, content, columns):
             f"A table must have rows below its header. Received: {str(path)!r}"
         )
     return rows
+
+
+def part_file(folder, part, suffixes):
+    """The file of a folder that holds one part of a data set.
+
+    Args:
+        folder: Path.
+        part: String, such as `"train"`, the stem of the file's name.
+        suffixes: Sequence of strings, the kinds of files to look for.
+
+    Returns:
+        Path, or None where there is no such file.
+
+    Raises:
+        ValueError: There are several.
+    """
+    found = [
+        folder / f"{part}{suffix}"
+        for suffix in suffixes
+        if (folder / f"{part}{suffix}").is_file()
+    ]
+    if len(found) > 1:
+        raise ValueError(
+            f"A folder of data must hold one file for {part}. Received: "
+            f"{[path.name for path in found]} in {str(folder)!r}"
+        )
+    return found[0] if found else None

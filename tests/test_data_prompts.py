@@ -1,0 +1,75 @@
+"""Prompts and completions from files, and the files that are refused."""
+
+import json
+
+import pytest
+
+from keras_distill.data.prompts import load_prompts
+from keras_distill.data.prompts import read_prompts
+
+STORIES = [f"Story number {i} ends well." for i in range(60)]
+
+
+def written(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_text_file_has_texts_without_prompts(tmp_path):
+    path = written(tmp_path / "a.txt", "One.\n\n  Two. \n")
+    assert read_prompts(path) == [(None, "One."), (None, "Two.")]
+
+
+def test_objects_have_prompts_and_perhaps_completions(tmp_path):
+    rows = [{"prompt": "1 + 1 =", "completion": " 2"}, {"prompt": "2 + 2 ="}]
+    path = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    assert read_prompts(path) == [("1 + 1 =", " 2"), ("2 + 2 =", None)]
+
+
+def test_tables_have_prompts_and_perhaps_completions(tmp_path):
+    path = written(tmp_path / "a.csv", 'prompt,completion\n"a, b",c\nd,\n')
+    assert read_prompts(path) == [("a, b", "c"), ("d", None)]
+
+
+def test_a_tenth_is_held_out_where_there_is_no_dev(tmp_path):
+    path = written(tmp_path / "a.txt", "\n".join(STORIES))
+    splits = load_prompts(path)
+    assert len(splits.train) + len(splits.dev) == len(STORIES)
+    assert 1 <= len(splits.dev) <= 15
+    assert not set(splits.train) & set(splits.dev)
+    assert splits == load_prompts(path)
+    assert f"{len(splits.dev)} rows" in splits.notes[0]
+
+
+def test_a_folder_with_dev_is_taken_as_it_is(tmp_path):
+    written(tmp_path / "train.txt", "One.\nTwo.")
+    written(tmp_path / "dev.jsonl", '{"prompt": "Three"}')
+    splits = load_prompts(tmp_path)
+    assert len(splits.train) == 2
+    assert splits.dev == [("Three", None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.txt", "\n \n", "must have rows"),
+        ("a.txt", "One.", "too few rows to hold"),
+        ("a.jsonl", "{", "a JSON object. Received: a.jsonl, line 1"),
+        ("a.jsonl", '{"completion": "b"}', "with the string 'prompt'"),
+        ("a.jsonl", '{"prompt": "a", "completion": 3}', "in a.jsonl, line 1"),
+        ("a.csv", "text,label\na,b\n", "exactly one column 'prompt'"),
+        ("a.docx", "a", "one of the kinds"),
+    ],
+)
+def test_files_of_another_kind_are_refused(tmp_path, name, text, message):
+    with pytest.raises(ValueError, match=message):
+        load_prompts(written(tmp_path / name, text))
+
+
+def test_folders_of_another_kind_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="must hold train"):
+        load_prompts(tmp_path)
+    written(tmp_path / "train.txt", "One.")
+    written(tmp_path / "train.jsonl", '{"prompt": "a"}')
+    with pytest.raises(ValueError, match="one file for train"):
+        load_prompts(tmp_path)
