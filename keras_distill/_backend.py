@@ -60,3 +60,73 @@ def compile_reading(fn, variables):
 def producer(tensor):
     """The layer or operation whose output a symbolic tensor is."""
     return tensor._keras_history.operation
+
+
+def vjp(function, *arguments):
+    """`function(*arguments)`, and its pull-back of a gradient of that value.
+
+    The pull-back is called once and gives one gradient for each argument.
+    """
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.vjp(function, *arguments)
+    import tensorflow as tf
+
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(arguments)
+        value = function(*arguments)
+
+    def pull_back(gradient):
+        return tape.gradient(value, arguments, gradient, "zero")
+
+    return value, pull_back
+
+
+def compile_pure(fn):
+    """`fn` compiled with XLA; its arguments and results are nested tensors."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(fn)
+    import tensorflow as tf
+
+    return tf.function(fn, jit_compile=True, autograph=False)
+
+
+def nested_layers(model):
+    """All layers of `model`, at any depth."""
+    return list(model._flatten_layers())
+
+
+def prepare_batches(model, function, prepare):
+    """Keras' train or test `function`, on the batches that `prepare` makes.
+
+    On JAX `fit` takes the values out of the variables and passes them along
+    as state: they are put back, so that `prepare` can read and assign them.
+
+    Args:
+        model: `keras.Model`.
+        function: `model.train_function` or `model.test_function`.
+        prepare: Callable: the data of a step to the data in its place.
+    """
+    if keras.backend.backend() != "jax":
+        return lambda iterator: function(iter([prepare(next(iterator))]))
+
+    def prepared(state, iterator):
+        data = next(iterator)
+        kinds = ["trainable", "non_trainable", "optimizer", "metrics"]
+        if len(state) == 3:
+            kinds.remove("optimizer")
+        names = [f"{kind}_variables" for kind in kinds]
+        model._jax_state = dict(zip(names, state))
+        model._jax_state_synced = False
+        model.jax_state_sync()
+        data = prepare(data)
+        state = model._get_jax_state(
+            **dict.fromkeys(names, True), purge_model_variables=True
+        )
+        model._jax_state_synced = False
+        return function(state, iter([data]))
+
+    return prepared

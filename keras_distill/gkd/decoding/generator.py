@@ -3,6 +3,8 @@
 import numpy as np
 
 from keras_distill._checks import check_integer
+from keras_distill.gkd.decoding.cached import CachedDecoder
+from keras_distill.gkd.decoding.families import find_family
 from keras_distill.gkd.decoding.generate_step import GenerateStep
 from keras_distill.gkd.decoding.prompts import Prompts
 from keras_distill.gkd.decoding.samplers import Draw
@@ -65,7 +67,7 @@ class Generator:
         self.stop_token_ids = tuple(int(token) for token in stop_token_ids)
         self.pad_token_id = pad_token_id
         self.draw = Draw(sampler, temperature)
-        self._decode = GenerateStep(model, self.draw, self.stop_token_ids)
+        self._variables = []
 
     def __call__(self, token_ids, prompt_lengths, limits, seed):
         """Completes each prompt up to its limit or its first stop token.
@@ -90,12 +92,35 @@ class Generator:
         unfinished = np.flatnonzero(prompts.limits > prompts.lengths)
         tokens = prompts.token_ids.copy()
         if unfinished.size:
-            found = self._decode(prompts.rows(_padded(unfinished)), seed)
+            decode = self._decoder(prompts.token_ids.shape[1])
+            found = decode(prompts.rows(_padded(unfinished)), seed)
             tokens[unfinished] = found[: unfinished.size]
         lengths = prompts.ends(tokens, self.stop_token_ids)
         is_padding = np.arange(tokens.shape[1]) >= lengths[:, None]
         tokens[is_padding] = self.pad_token_id
         return tokens, lengths
+
+    def _decoder(self, length):
+        """Our own loop where it is right, else KerasHub's."""
+        self._refresh()
+        family = self._family
+        if family is None or length > (family.longest or length):
+            return self._slow
+        return self._fast
+
+    def _refresh(self):
+        """Builds the decoders, again where the model got other variables."""
+        model, stops = self.model, self.stop_token_ids
+        variables = model.variables
+        if [id(v) for v in variables] == [id(v) for v in self._variables]:
+            return
+        self._variables = variables
+        self._slow = GenerateStep(model, self.draw, stops)
+        self._family = find_family(model) if self.draw.is_plain else None
+        if self._family is not None:
+            self._fast = CachedDecoder(
+                model, self._family, self.draw.temperature, stops
+            )
 
 
 def _padded(rows):

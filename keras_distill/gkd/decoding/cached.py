@@ -1,0 +1,103 @@
+"""Decoding with caches that are updated in place, in one compiled loop."""
+
+import numpy as np
+from keras import ops
+
+from keras_distill._backend import compile_pure
+from keras_distill.gkd.decoding.loop import Loop
+from keras_distill.gkd.decoding.loop import Rows
+
+FEWEST = 4
+
+
+class CachedDecoder:
+    """Completes prompts with a model whose `DecoderFamily` is known.
+
+    Args:
+        model: `keras_hub.models.CausalLM`.
+        family: `DecoderFamily` of `model`.
+        temperature: Number of at least 0; 0 is greedy.
+        stop_token_ids: Tuple of ints.
+    """
+
+    def __init__(self, model, family, temperature, stop_token_ids):
+        self.variables = model.variables
+        self.loop = Loop(family, self.variables, temperature, stop_token_ids)
+        self._compiled = {}
+
+    def __call__(self, prompts, seed):
+        """The token ids; what follows a stop token or a limit is left open.
+
+        Where half of the rows are done, the loop goes on with the others.
+        """
+        limits = prompts.limits - prompts.lengths
+        length = prompts.token_ids.shape[1]
+        width = min(_size(prompts.lengths.max()), length)
+        steps = min(_size(limits.max()), length)
+        uniforms = np.random.default_rng(seed).random(
+            (len(limits), steps), dtype="float32"
+        )
+        values = [ops.convert_to_tensor(v) for v in self.variables]
+        is_prompt = np.arange(width) < prompts.lengths[:, None]
+        token_ids = np.where(is_prompt, prompts.token_ids[:, :width], 0)
+        rows = Rows(prompts.lengths, limits, uniforms.T)
+        state = self._call("prefill", values, rows, token_ids)
+        indices = np.arange(len(limits))
+        drawn = np.zeros((len(limits), steps), "int32")
+        while True:
+            enough = len(indices) // 2 if len(indices) > FEWEST else 0
+            state = self._call("advance", values, rows, state, enough)
+            drawn[indices] = np.asarray(state.drawn).T
+            is_done = np.asarray(state.is_done)
+            if is_done.all():
+                return _completed(prompts, drawn)
+            kept = _kept(is_done)
+            indices = indices[kept]
+            rows = Rows(*(a[..., kept] for a in rows))
+            state = state._replace(
+                token_ids=np.asarray(state.token_ids)[kept],
+                is_done=is_done[kept],
+                drawn=np.asarray(state.drawn)[:, kept],
+                caches=[
+                    tuple(ops.take(x, kept, axis=0) for x in pair)
+                    for pair in state.caches
+                ],
+            )
+
+    def _call(self, name, values, rows, *arguments):
+        """Calls a method of the loop, compiled once for each shape."""
+        key = name, rows.uniforms.shape, _shape(arguments[0])
+        if key not in self._compiled:
+            self._compiled[key] = compile_pure(getattr(self.loop, name))
+        return self._compiled[key](values, rows, *arguments)
+
+
+def _shape(argument):
+    """What tells prompts or states of one number of rows apart."""
+    caches = getattr(argument, "caches", None)
+    return (argument if caches is None else caches[0][0]).shape[1:]
+
+
+def _kept(is_done):
+    """Indices of the rows not done, filled up to a power of two."""
+    order = np.argsort(is_done, kind="stable")
+    size = max(int((~is_done).sum()), FEWEST)
+    return order[: 1 << (size - 1).bit_length()]
+
+
+def _completed(prompts, drawn):
+    """Each prompt followed by its drawn tokens, as far as they fit."""
+    token_ids = prompts.token_ids.copy()
+    for row, start, tokens in zip(token_ids, prompts.lengths, drawn):
+        row[start:] = 0
+        end = min(start + len(tokens), len(row))
+        row[start:end] = tokens[: end - start]
+    return token_ids
+
+
+def _size(number):
+    """The next of 8, 12, 16, 24, 32, 48, ...: few shapes, little padding."""
+    size = 8
+    while size < number:
+        size = size * 3 // 2 if size & (size - 1) == 0 else size // 3 * 4
+    return size

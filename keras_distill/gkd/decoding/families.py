@@ -1,0 +1,276 @@
+"""How to run one token through the layers of a KerasHub model.
+
+The layers of the model do everything but the attention itself, which is given
+as `attend(query, key, value, scale, soft_cap)` and knows the cache.
+"""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_distill._backend import nested_layers
+
+
+class DecoderFamily:
+    """The layers of one kind of KerasHub causal language model.
+
+    Attributes:
+        classes: Names of the KerasHub classes it knows: the task's, the
+            backbone's, the transformer layer's and the attention's. A
+            subclass of one of them may do anything, and is not accepted.
+    """
+
+    classes = ()
+
+    def __init__(self, model):
+        self.backbone = model.backbone
+
+    @classmethod
+    def accepts(cls, model):
+        """Whether all the classes are as expected, and nothing is adapted."""
+        backbone = getattr(model, "backbone", None)
+        blocks = getattr(backbone, "transformer_layers", [])
+        parts = [model, backbone, *blocks, *map(cls.attention, blocks)]
+        return (
+            all(_name(part) in cls.classes for part in parts)
+            and not any(map(_is_adapted, nested_layers(model)))
+            and cls.knows(backbone)
+        )
+
+    @staticmethod
+    def knows(backbone):
+        """Whether the options of `backbone` are ones it implements."""
+        return len(backbone.inputs) == 2
+
+    @staticmethod
+    def attention(layer):
+        return getattr(layer, "_self_attention_layer", None)
+
+    @property
+    def longest(self):
+        """The longest sequence it is right for, or None."""
+        windows = map(self.window, self.backbone.transformer_layers)
+        return min((w for w in windows if w), default=None)
+
+    def window(self, layer):
+        """How far back `layer` attends, or None for everything."""
+
+    def embed(self, token_ids, positions):  # noqa: ARG002
+        return self.backbone.token_embedding(token_ids)
+
+    def block(self, layer, x, positions, attend):
+        raise NotImplementedError
+
+    def logits(self, x):
+        return self.backbone.token_embedding(
+            self.backbone.layer_norm(x), reverse=True
+        )
+
+
+class GPT2(DecoderFamily):
+    """Learned positions, layer norm, biases."""
+
+    classes = (
+        *("GPT2CausalLM", "GPT2Backbone"),
+        *("TransformerDecoder", "CachedMultiHeadAttention"),
+    )
+
+    @property
+    def longest(self):
+        return self.backbone.max_sequence_length
+
+    def embed(self, token_ids, positions):
+        tokens = self.backbone.token_embedding(token_ids)
+        table = self.backbone.position_embedding.position_embeddings
+        positions = ops.minimum(positions, table.shape[0] - 1)
+        found = ops.take(ops.convert_to_tensor(table), positions, axis=0)
+        return tokens + ops.cast(found, tokens.dtype)
+
+    def block(self, layer, x, positions, attend):  # noqa: ARG002
+        attention = self.attention(layer)
+        normed = layer._self_attention_layer_norm(x)
+        query = attention._query_dense(normed)
+        context = attend(
+            query,
+            attention._key_dense(normed),
+            attention._value_dense(normed),
+            scale=1 / math.sqrt(query.shape[-1]),
+        )
+        x = x + attention._output_dense(context)
+        normed = layer._feedforward_layer_norm(x)
+        hidden = layer._feedforward_intermediate_dense(normed)
+        return x + layer._feedforward_output_dense(hidden)
+
+
+class Llama(DecoderFamily):
+    """Rotary positions, RMS norm, gated feed-forward layers."""
+
+    classes = (
+        *("LlamaCausalLM", "LlamaBackbone"),
+        *("Llama3CausalLM", "Llama3Backbone"),
+        *("LlamaTransformerDecoder", "LlamaAttention"),
+    )
+
+    def block(self, layer, x, positions, attend):
+        attention = self.attention(layer)
+        normed = layer._self_attention_layernorm(x)
+        rope = attention.rotary_embedding_layer
+        query, key = self.query_and_key(attention, normed)
+        context = attend(
+            rope(query, positions=positions),
+            rope(key, positions=positions),
+            attention._value_dense(normed),
+            scale=1 / math.sqrt(query.shape[-1]),
+        )
+        x = x + attention._output_dense(context)
+        normed = layer._feedforward_layernorm(x)
+        gate = ops.cast(layer._feedforward_gate_dense(normed), "float32")
+        gate = ops.cast(layer.activation(gate), x.dtype)
+        hidden = gate * layer._feedforward_intermediate_dense(normed)
+        return x + layer._feedforward_output_dense(hidden)
+
+    def query_and_key(self, attention, x):
+        return attention._query_dense(x), attention._key_dense(x)
+
+
+class Mistral(Llama):
+    """Llama with a sliding window."""
+
+    classes = (
+        *("MistralCausalLM", "MistralBackbone"),
+        *("MistralTransformerDecoder", "CachedMistralAttention"),
+    )
+
+    def window(self, layer):
+        return layer.sliding_window
+
+
+class Qwen(Llama):
+    """Llama with biases, and a sliding window where it is switched on."""
+
+    classes = (
+        *("QwenCausalLM", "QwenBackbone"),
+        *("QwenTransformerDecoder", "QwenAttention"),
+    )
+
+    def window(self, layer):
+        is_used = layer.use_sliding_window_attention
+        return layer.sliding_window_size if is_used else None
+
+
+class Qwen3(Llama):
+    """Llama with norms of the queries and keys."""
+
+    classes = (
+        *("Qwen3CausalLM", "Qwen3Backbone"),
+        *("Qwen3TransformerDecoder", "Qwen3Attention"),
+    )
+
+    def window(self, layer):
+        return layer.sliding_window_size
+
+    def query_and_key(self, attention, x):
+        query, key = super().query_and_key(attention, x)
+        return (
+            attention._query_dense_layer_norm(query),
+            attention._key_dense_layer_norm(key),
+        )
+
+
+class Gemma(DecoderFamily):
+    """Scaled embeddings, norms behind the sub-layers, soft caps."""
+
+    classes = (
+        *("GemmaCausalLM", "GemmaBackbone"),
+        *("GemmaDecoderBlock", "CachedGemmaAttention"),
+    )
+
+    @staticmethod
+    def attention(layer):
+        return getattr(layer, "attention", None)
+
+    def window(self, layer):
+        is_used = layer.use_sliding_window_attention
+        return layer.sliding_window_size if is_used else None
+
+    def embed(self, token_ids, positions):
+        x = super().embed(token_ids, positions)
+        return x * ops.cast(ops.sqrt(self.backbone.hidden_dim), x.dtype)
+
+    def block(self, layer, x, positions, attend):
+        attention = self.attention(layer)
+        normed = layer.pre_attention_norm(x)
+        query, key = self.query_and_key(attention, normed)
+        is_own = attention.query_head_dim_normalize
+        heads = attention.num_query_heads
+        dim = query.shape[-1] if is_own else attention.hidden_dim // heads
+        context = attend(
+            attention.rope_layer(query, positions=positions),
+            attention.rope_layer(key, positions=positions),
+            attention.value_dense(normed),
+            scale=1 / math.sqrt(dim),
+            soft_cap=attention.logit_soft_cap,
+        )
+        context = attention.output_dense(context)
+        if layer.use_post_attention_norm:
+            context = layer.post_attention_norm(context)
+        x = x + context
+        normed = layer.pre_ffw_norm(x)
+        gate = keras.activations.gelu(layer.gating_ffw(normed), True)
+        hidden = layer.ffw_linear(gate * layer.gating_ffw_2(normed))
+        if layer.use_post_ffw_norm:
+            hidden = layer.post_ffw_norm(hidden)
+        return x + hidden
+
+    def query_and_key(self, attention, x):
+        return attention.query_dense(x), attention.key_dense(x)
+
+
+class Gemma3(Gemma):
+    """Gemma with norms of the queries and keys, text only."""
+
+    classes = (
+        *("Gemma3CausalLM", "Gemma3Backbone"),
+        *("Gemma3DecoderBlock", "CachedGemma3Attention"),
+    )
+
+    @staticmethod
+    def knows(backbone):
+        return (
+            DecoderFamily.knows(backbone)
+            and not backbone.use_bidirectional_attention
+            and backbone.compute_dtype != "float16"  # Clips its activations.
+        )
+
+    def query_and_key(self, attention, x):
+        query, key = super().query_and_key(attention, x)
+        if not attention.use_query_key_norm:
+            return query, key
+        return attention.query_norm(query), attention.key_norm(key)
+
+
+FAMILIES = (GPT2, Llama, Mistral, Qwen, Qwen3, Gemma, Gemma3)
+
+
+def find_family(model):
+    """The `DecoderFamily` of `model`, or None where there is none."""
+    for family in FAMILIES:
+        if family.accepts(model):
+            return family(model)
+    return None
+
+
+def _name(part):
+    """The name of a KerasHub class, nothing for one made elsewhere."""
+    kind = type(part)
+    return kind.__name__ if kind.__module__.startswith("keras_hub.") else None
+
+
+def _is_adapted(layer):
+    """Whether `layer` is quantised, has LoRA weights or another `call`."""
+    return (
+        getattr(layer, "quantization_mode", None) is not None
+        or getattr(layer, "lora_enabled", False)
+        or "call" in vars(layer)
+    )
