@@ -12,11 +12,12 @@ FLOORS = [
         *("divergences", "schedules"),
         *("taps", "recording", "teachers", "students", "data", "export"),
     ],
-    ["temperatures", "losses"],
+    ["temperatures", "losses", "cache"],
     ["matching", "_stage"],
     ["stages", "distiller"],
     ["callbacks"],
     ["gkd"],
+    ["comparison"],
     ["cli"],
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
