@@ -33,6 +33,11 @@ def check_encoder(teacher, backbone):
             "head around the result. "
             f"Received: teacher={teacher} ({type(teacher).__name__})"
         )
+    check_plain_weights(backbone)
+
+
+def check_plain_weights(backbone):
+    """Raises `ValueError` if weights are quantized or have LoRA beside them."""
     for layer in backbone._flatten_layers():
         if layer.quantization_mode or getattr(layer, "lora_enabled", False):
             raise ValueError(
@@ -47,7 +52,7 @@ def shrunk_config(
 ):
     """The student backbone's config: the teacher's, with smaller sizes."""
     config = backbone.get_config()
-    _check_num_layers(num_layers, config)
+    check_num_layers(num_layers, config)
     if hidden_dim is None:
         hidden_dim = config["hidden_dim"]
     _check_hidden_dim(hidden_dim, config)
@@ -121,7 +126,8 @@ def _check_layer_map_applies(layer_map, backbone, config):
         )
 
 
-def _check_num_layers(num_layers, config):
+def check_num_layers(num_layers, config):
+    """Raises `ValueError` unless the teacher has that many layers to give."""
     check_integer("num_layers", num_layers, minimum=1)
     if num_layers > config["num_layers"]:
         raise ValueError(

@@ -82,7 +82,7 @@ def shrink(
             keras.dtype_policies.get(dtype)
         )
     small = type(backbone).from_config(config)
-    _copy_backbone(backbone, small, layer_map)
+    copy_backbone(backbone, small, layer_map)
     if teacher is backbone:
         return small
     if isinstance(teacher, keras_hub.models.Task):
@@ -90,7 +90,7 @@ def shrink(
     return _shrink_functional(teacher, backbone, small)
 
 
-def _copy_backbone(teacher, student, layer_map):
+def copy_backbone(teacher, student, layer_map):
     """Copies all layers by name, and the encoder layers by `layer_map`."""
     _copy_layers(teacher, student, skip=_encoder_layers(teacher))
     if hasattr(teacher, "num_groups"):
