@@ -20,7 +20,6 @@ from keras_distill.cli import distill
 from keras_distill.cli import main
 from keras_distill.cli import report
 from keras_distill.cli import run_folder
-from keras_distill.cli import shipping
 from keras_distill.cli import sources
 from keras_distill.cli import training
 from keras_distill.cli.options import Distill
@@ -29,6 +28,7 @@ from keras_distill.cli.run_folder import Phase
 from keras_distill.cli.run_folder import RunFolder
 from keras_distill.cli.screen import Screen
 from keras_distill.cli.settings import settle
+from keras_distill.comparison import shipping
 
 WORDS = {"good": "fine great nice lovely", "bad": "awful poor dull sad"}
 SIZES = {"train": 120, "dev": 30, "test": 30}

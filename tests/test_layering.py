@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).parents[1] / "keras_distill"
 FLOORS = [
-    ["_checks", "_backend", "layer_maps"],
+    ["_checks", "_backend", "_files", "layer_maps"],
     [
         *("divergences", "schedules"),
         *("taps", "recording", "teachers", "students", "data", "export"),

@@ -5,13 +5,13 @@ import functools
 from keras_distill.cli import arms
 from keras_distill.cli import corpus as texts
 from keras_distill.cli import report
-from keras_distill.cli import shipping
 from keras_distill.cli import sources
 from keras_distill.cli import teaching
 from keras_distill.cli import training
 from keras_distill.cli.run_folder import Phase
 from keras_distill.cli.run_folder import RunFolder
 from keras_distill.cli.settings import settle
+from keras_distill.comparison import shipping
 
 EXPORT = "export"
 DATA = ("data", "text_column", "label_column", "sequence_length", "smoke")

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_distill.cli import arms
 from keras_distill.cli import run_folder
-from keras_distill.cli import shipping
+from keras_distill.comparison import shipping
 
 FILE = "report.json"
 COLUMNS = (

@@ -1,16 +1,16 @@
 """An output folder: phases, what they were made with, what is finished."""
 
-import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import pathlib
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
 
+from keras_distill._files import complete_file as complete_file
+from keras_distill._files import read_json
+from keras_distill._files import write_json
 from keras_distill.cli.problems import UsageProblem
 
 MARKER = "run.json"
@@ -181,28 +181,3 @@ def fingerprints(phases):
 def _short(value):
     text = str(value)
     return text if len(text) <= 40 else f"{text[:12]}..."
-
-
-def read_json(path):
-    """The contents of a JSON file."""
-    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-
-
-def write_json(path, contents):
-    """Writes a JSON file that is complete or not there."""
-    with complete_file(path) as draft:
-        text = json.dumps(contents, indent=2, ensure_ascii=False)
-        draft.write_text(text + "\n", encoding="utf-8")
-
-
-@contextlib.contextmanager
-def complete_file(path):
-    """Gives a path to write to, which becomes `path` when all went well."""
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix=".draft-", dir=path.parent))
-    try:
-        yield folder / path.name
-        os.replace(folder / path.name, path)
-    finally:
-        shutil.rmtree(folder)

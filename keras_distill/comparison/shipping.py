@@ -1,7 +1,7 @@
-"""The phases of the exports: the files that ship, and what they do."""
+"""The files that ship, scored on the test part as they are."""
 
 from keras_distill import export
-from keras_distill.cli import training
+from keras_distill.comparison import training
 from keras_distill.export.latency import LiteRTModel
 
 EXAMPLES = 200
@@ -13,7 +13,8 @@ def litert(model, path, corpus, quantization=None):
     Args:
         model: `keras.Model`.
         path: Path of the file.
-        corpus: `Corpus`.
+        corpus: `Task`, or what has its `encoded`, `splits` and
+            `preprocessor`.
         quantization: As in `export.litert`.
 
     Returns:
@@ -46,7 +47,8 @@ def saved_model(model, path, corpus):
     Args:
         model: `keras.Model`.
         path: Path of the folder.
-        corpus: `Corpus`.
+        corpus: `Task`, or what has its `encoded`, `splits` and
+            `preprocessor`.
 
     Returns:
         As `litert`, without a test accuracy.

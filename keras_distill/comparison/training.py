@@ -1,0 +1,157 @@
+"""What every training here shares: batches, the best epoch, accuracy."""
+
+# ruff: noqa: ARG002 - Keras fixes the arguments of a callback's methods.
+
+import dataclasses
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_distill import data
+from keras_distill._files import complete_file
+
+EVALUATION_BATCH = 128
+
+
+def hard_loss():
+    """Cross-entropy with the labels, where there are any."""
+    return keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, ignore_class=data.UNLABELLED
+    )
+
+
+def metrics():
+    """Accuracy, which training is judged by on the dev part."""
+    return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+
+def warm_up_and_decay(peak, steps):
+    """A learning rate that rises for a tenth of the steps, then falls to 0."""
+    warm_up = max(1, steps // 10)
+    return keras.optimizers.schedules.CosineDecay(
+        0.0,
+        decay_steps=max(1, steps - warm_up),
+        warmup_target=peak,
+        warmup_steps=warm_up,
+    )
+
+
+def compile_arguments():
+    """XLA compiles each length anew, which pays on accelerators only."""
+    return {"jit_compile": bool(tf.config.list_physical_devices("GPU"))}
+
+
+def lengths(encoded):
+    """A few lengths to cut batches to: most texts are short."""
+    width = encoded.width
+    return sorted({max(4, width // 2), max(4, 3 * width // 4), width})
+
+
+def rows(encoded, positions):
+    """The rows at `positions`, as an `EncodedDataset`."""
+    return data.EncodedDataset(
+        {name: array[positions] for name, array in encoded.inputs.items()},
+        encoded.labels[positions],
+        encoded.lengths[positions],
+    )
+
+
+def with_labels(encoded, labels):
+    """The same texts with other labels."""
+    return dataclasses.replace(encoded, labels=labels)
+
+
+def fit(model, batches, length, dev, callbacks):
+    """`model.fit`, evaluated on dev after each epoch.
+
+    Args:
+        model: Compiled `keras.Model`.
+        batches: Endless `tf.data.Dataset`.
+        length: Pair of epochs and steps in each.
+        dev: `data.EncodedDataset` to evaluate on after each epoch.
+        callbacks: List of callbacks.
+
+    Returns:
+        Dict of lists, one value an epoch.
+    """
+    epochs, steps = length
+    with warnings.catch_warnings():
+        # Some encoders have a pooler that the classifier does not read.
+        warnings.filterwarnings("ignore", "Gradients do not exist")
+        history = model.fit(
+            batches,
+            epochs=epochs,
+            steps_per_epoch=steps,
+            shuffle=False,
+            validation_data=data.batches(
+                dev, EVALUATION_BATCH, lengths=lengths(dev)
+            ),
+            callbacks=callbacks,
+            verbose=0,
+        )
+    return {
+        name: [float(value) for value in values]
+        for name, values in history.history.items()
+    }
+
+
+def save(model, path):
+    """Saves a model that can be trained on, without its optimizer's state.
+
+    The state would be as large as two more models.
+    """
+    model.compile("adam", hard_loss(), metrics=metrics())
+    with complete_file(path) as draft:
+        model.save(draft)
+
+
+def load(path):
+    """The model that `save` left, without a preprocessor of its own.
+
+    A KerasHub task with a preprocessor expects strings.
+    """
+    model = keras.models.load_model(path, compile=False)
+    if hasattr(model, "preprocessor"):
+        model.preprocessor = None
+    return model
+
+
+def predict(model, encoded):
+    """Logits `[rows, classes]`, in the order of the rows."""
+    return model.predict(data.batches(encoded, EVALUATION_BATCH), verbose=0)
+
+
+def accuracy(model, encoded):
+    """Share of the rows whose largest logit is that of the label."""
+    return accuracy_of(predict(model, encoded), encoded.labels)
+
+
+def accuracy_of(logits, labels):
+    """Share of the rows whose largest logit is that of the label."""
+    return float(np.mean(np.argmax(logits, axis=-1) == labels))
+
+
+class BestEpoch(keras.callbacks.Callback):
+    """Ends a training with the weights of the epoch that was best on dev.
+
+    Args:
+        model: The `keras.Model` to restore; a Distiller's student.
+    """
+
+    def __init__(self, model):
+        super().__init__()
+        self._target = model
+        self._weights = None
+        self.accuracy = None
+        self.epoch = None
+
+    def on_epoch_end(self, epoch, logs=None):
+        value = float(logs["val_accuracy"])
+        if self.accuracy is None or value > self.accuracy:
+            self.accuracy, self.epoch = value, epoch + 1
+            self._weights = self._target.get_weights()
+
+    def on_train_end(self, logs=None):
+        self._target.set_weights(self._weights)
