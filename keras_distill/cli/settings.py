@@ -12,8 +12,20 @@ from keras_distill.cli.problems import as_usage_problem
 SMOKE_ROWS = {"train": 240, "dev": 60, "test": 60}
 
 
+class Chosen:
+    """Settings of which a phase may record the ones that it depends on."""
+
+    def of(self, *names):
+        """Some of the settings, as a dict that JSON can hold."""
+        values = {name: getattr(self, name) for name in names}
+        return {
+            name: str(value) if isinstance(value, pathlib.Path) else value
+            for name, value in values.items()
+        }
+
+
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(Chosen):
     """What the phases read. Names and units as in `options`.
 
     Args:
@@ -47,14 +59,6 @@ class Settings:
     soft_weight: float
     seeds: tuple
     smoke: bool
-
-    def of(self, *names):
-        """Some of the settings, as a dict that JSON can hold."""
-        values = {name: getattr(self, name) for name in names}
-        return {
-            name: str(value) if isinstance(value, pathlib.Path) else value
-            for name, value in values.items()
-        }
 
 
 def settle(options):
