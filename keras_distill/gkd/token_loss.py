@@ -3,6 +3,10 @@
 from keras import ops
 
 from keras_distill._checks import check_integer
+from keras_distill.gkd.chunked_loss import ChunkedDivergence
+from keras_distill.gkd.chunked_loss import HeadOnRows
+
+CHUNK_ELEMENTS = 2**24
 
 
 def token_divergence(
@@ -13,6 +17,7 @@ def token_divergence(
     student_states,
     mask,
     vocabulary=None,
+    chunk_tokens="auto",
 ):
     """Sum of a divergence over the tokens that count, and their number.
 
@@ -33,6 +38,11 @@ def token_divergence(
         vocabulary: Number of leading entries that the vocabularies have in
             common. Logits of further entries are left out before the softmax.
             By default the smaller of the two vocabularies.
+        chunk_tokens: How many tokens have their logits in memory at a time:
+            an integer, `None` for all of them, or `"auto"`: `None` where there
+            are at most twice as many tokens as the student is wide (then the
+            logits are hardly larger than the gradient of the head, which
+            chunks need one more of), else as many as make 16 million logits.
 
     Returns:
         Pair of float32 scalars: the sum, and the number of tokens in it. For
@@ -40,23 +50,58 @@ def token_divergence(
         no token counts.
 
     Raises:
-        ValueError: If `vocabulary` does not fit both models.
+        ValueError: If `vocabulary` does not fit both models or `chunk_tokens`
+            is not a positive integer.
+
+    Reference:
+        Agarwal et al., 2024, https://arxiv.org/abs/2306.13649, eq. 2.
     """
     vocabulary = _common_vocabulary(vocabulary, teacher_head, student_head)
     mask = ops.cast(ops.reshape(mask, (-1,)), "bool")
+    heads = [(teacher_head, teacher_states), (student_head, student_states)]
+    if chunk_tokens == "auto":
+        chunk_tokens = _chunk_tokens(mask.shape[0], vocabulary, student_head)
+    count = ops.sum(ops.cast(mask, "int32"))
+    if chunk_tokens is None:
+        total = _plain(divergence, heads, mask, vocabulary)
+    else:
+        check_integer("chunk_tokens", chunk_tokens, minimum=1)
+        rows = _rows(mask, chunk_tokens)
+        total = ChunkedDivergence(
+            divergence,
+            *(HeadOnRows(*head, rows, vocabulary) for head in heads),
+            count,
+            chunk_tokens,
+        ).total()
+    return total, ops.cast(count, "float32")
 
-    def logits(head, states):
-        states = ops.reshape(states, (-1, head.hidden_dim))
+
+def _chunk_tokens(tokens, vocabulary, student_head):
+    """The chunk size for `tokens` tokens, `None` where they are unknown."""
+    if tokens is not None and tokens <= 2 * student_head.hidden_dim:
+        return None
+    return max(CHUNK_ELEMENTS // vocabulary, 1)
+
+
+def _plain(divergence, heads, mask, vocabulary):
+    """The sum, from the logits of all tokens at once."""
+    teacher_logits, student_logits = (
         # Where nothing counts, nothing that is not a number gets through.
-        states = ops.where(mask[:, None], states, 0)
-        return head.logits(states)[:, :vocabulary]
-
-    values = divergence(
-        ops.stop_gradient(logits(teacher_head, teacher_states)),
-        logits(student_head, student_states),
+        head.logits(
+            ops.where(
+                mask[:, None], ops.reshape(states, (-1, head.hidden_dim)), 0
+            )
+        )[:, :vocabulary]
+        for head, states in heads
     )
-    count = ops.sum(ops.cast(mask, "float32"))
-    return ops.sum(ops.where(mask, values, 0.0)), count
+    values = divergence(ops.stop_gradient(teacher_logits), student_logits)
+    return ops.sum(ops.where(mask, values, 0.0))
+
+
+def _rows(mask, chunk_tokens):
+    """Indices of the tokens that count, then others, in whole chunks."""
+    rows = ops.cast(ops.argsort(ops.cast(mask, "int32") * -1), "int32")
+    return ops.pad(rows, [[0, -ops.shape(mask)[0] % chunk_tokens]])
 
 
 def _common_vocabulary(vocabulary, teacher_head, student_head):
