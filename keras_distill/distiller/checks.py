@@ -12,6 +12,9 @@ LOGIT_LOSSES = (
     losses.SoftCrossEntropy,
     losses.LogitsMSE,
     losses.AnnealedMSE,
+    losses.DKD,
+    losses.NKD,
+    losses.WSLD,
 )
 DEFAULT_WEIGHT = 0.5
 CROSS_ENTROPIES = {

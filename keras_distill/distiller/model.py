@@ -277,7 +277,7 @@ class Distiller(AroundStudent):
                 )
             terms[HARD] = self._compile_loss(y, y_pred, sample_weight)
         terms |= self._terms.values(
-            signal, recording, split(x)[1], y_pred, sample_weight
+            signal, recording, split(x)[1], y_pred, sample_weight, y
         )
         total = sum(
             self.schedules.weight(term) * ops.cast(value, "float32")

@@ -15,6 +15,9 @@ SOFTMAX_LOSSES = (
     losses.ReverseKL,
     losses.GeneralizedJSD,
     losses.SoftCrossEntropy,
+    losses.DKD,
+    losses.NKD,
+    losses.WSLD,
 )
 
 
@@ -167,19 +170,36 @@ class SoftLosses:
             )
         return signal.get("logits")
 
-    def __call__(self, teacher_outputs, student_outputs, sample_weight):
-        """Sum of the soft losses over the outputs that have one."""
+    def __call__(self, teacher_outputs, student_outputs, sample_weight, labels):
+        """Sum of the soft losses over the outputs that have one.
+
+        Raises:
+            ValueError: if a loss needs labels and there are none.
+        """
         total = 0.0
         for key, loss in self.named.items():
             weight = sample_weight
             if isinstance(weight, (dict, list, tuple)):
                 weight = pick(weight, key, "`sample_weight`")
+            options = {"sample_weight": weight}
+            if getattr(loss, "needs_labels", False):
+                options["labels"] = _labels(labels, key, loss)
             total += loss(
                 pick(teacher_outputs, key, "the teacher"),
                 pick(student_outputs, key, "the student"),
-                sample_weight=weight,
+                **options,
             )
         return total
+
+
+def _labels(labels, key, loss):
+    if labels is None:
+        raise ValueError(
+            f"The soft loss `{type(loss).__name__}` needs labels, the data "
+            "has none. Pass (x, y) batches, with -1 for rows without a "
+            "label, or use `kd.losses.ForwardKL`"
+        )
+    return pick(labels, key, "the data's labels")
 
 
 def _temperature(loss):

@@ -132,7 +132,7 @@ class Terms:
             signal,
         )
 
-    def values(self, signal, recording, inputs, y_pred, sample_weight):
+    def values(self, signal, recording, inputs, y_pred, sample_weight, labels):
         """The unweighted value of each active term but the hard loss.
 
         Args:
@@ -141,10 +141,13 @@ class Terms:
             inputs: The student's inputs.
             y_pred: The student's outputs.
             sample_weight: As in `keras.Model.fit`, or None.
+            labels: As in `keras.Model.fit`, or None.
         """
         values = {}
         if self.soft_on:
-            values[SOFT] = self.soft(signal["logits"], y_pred, sample_weight)
+            values[SOFT] = self.soft(
+                signal["logits"], y_pred, sample_weight, labels
+            )
         if self.features.active:
             values |= self.features.values(
                 signal, recording, inputs, sample_weight

@@ -3,6 +3,8 @@
 from keras_distill.losses._feature_loss import FeatureLoss as FeatureLoss
 from keras_distill.losses.attention import AttentionCE as AttentionCE
 from keras_distill.losses.attention import AttentionMSE as AttentionMSE
+from keras_distill.losses.decoupled import DKD as DKD
+from keras_distill.losses.decoupled import NKD as NKD
 from keras_distill.losses.features import FlowOfSolution as FlowOfSolution
 from keras_distill.losses.features import HiddenCosine as HiddenCosine
 from keras_distill.losses.features import HiddenMSE as HiddenMSE
@@ -15,3 +17,4 @@ from keras_distill.losses.logits import ReverseKL as ReverseKL
 from keras_distill.losses.logits import SoftCrossEntropy as SoftCrossEntropy
 from keras_distill.losses.logits_mse import AnnealedMSE as AnnealedMSE
 from keras_distill.losses.logits_mse import LogitsMSE as LogitsMSE
+from keras_distill.losses.weighted_soft_labels import WSLD as WSLD
