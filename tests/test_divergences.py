@@ -40,6 +40,44 @@ def normalized_jsd(p, q, beta):
     return jsd(p, q, beta) / beta / (1 - beta)
 
 
+def skew_kl(p, q, alpha):
+    return kl(p, np.log(alpha * np.exp(p) + (1 - alpha) * np.exp(q)))
+
+
+def skew_reverse_kl(p, q, alpha):
+    return skew_kl(q, p, alpha)
+
+
+def total_variation(p, q):
+    return np.abs(np.exp(p) - np.exp(q)).sum(-1) / 2
+
+
+def adaptive_kl(p, q, mu):
+    order = np.argsort(-p, axis=-1)
+    gap = np.take_along_axis(np.abs(np.exp(p) - np.exp(q)), order, -1)
+    mass = np.cumsum(np.take_along_axis(np.exp(p), order, -1), -1)
+    head = (mass <= mu) | (np.arange(p.shape[-1]) == 0)
+    share = (gap * head).sum(-1) / gap.sum(-1)
+    return share * kl(p, q) + (1 - share) * kl(q, p)
+
+
+def alpha_beta(log_p, log_q, alpha, beta):
+    p, q, s = np.exp(log_p), np.exp(log_q), alpha + beta
+    if alpha == beta == 0:
+        return ((log_p - log_q) ** 2).sum(-1) / 2
+    if beta == 0:
+        ratio = np.log(p**alpha / q**alpha)
+        return (p**alpha * ratio - p**alpha + q**alpha).sum(-1) / alpha**2
+    if alpha == 0:
+        return alpha_beta(log_q, log_p, beta, 0)
+    if s == 0:
+        ratio = q**alpha / p**alpha
+        return (np.log(ratio) + 1 / ratio - 1).sum(-1) / alpha**2
+    mixed = p**alpha * q**beta
+    terms = mixed - alpha / s * p**s - beta / s * q**s
+    return -terms.sum(-1) / (alpha * beta)
+
+
 CASES = {
     "forward_kl": (divergences.forward_kl, forward_kl),
     "reverse_kl": (divergences.reverse_kl, reverse_kl),
@@ -57,7 +95,45 @@ CASES = {
         ),
         functools.partial(normalized_jsd, beta=0.3),
     ),
+    **{
+        f"{reference.__name__}_{value}": (
+            functools.partial(
+                getattr(divergences, reference.__name__), **{name: value}
+            ),
+            functools.partial(reference, **{name: value}),
+        )
+        for reference, name, values in [
+            (skew_kl, "alpha", (0.1, 0.6)),
+            (skew_reverse_kl, "alpha", (0.1, 0.6)),
+            (adaptive_kl, "mu", (0.0, 0.5, 0.8)),
+        ]
+        for value in values
+    },
+    "total_variation": (divergences.total_variation, total_variation),
+    **{
+        f"alpha_beta_{powers}": (
+            functools.partial(divergences.alpha_beta, **powers_),
+            functools.partial(alpha_beta, **powers_),
+        )
+        for powers, powers_ in [
+            (f"{a}_{b}", {"alpha": a, "beta": b})
+            for a, b in [
+                *((0.2, 0.7), (0.5, 0.5), (1.5, -0.4), (-0.3, 0.8)),
+                *((0.5, 0), (0, 0.7), (0.4, -0.4), (0, 0)),
+            ]
+        ]
+    },
 }
+# Infinite where a class is impossible for the teacher alone, or far off.
+INFINITE = [
+    name
+    for name in CASES
+    if name.startswith(("reverse", "adaptive"))
+    or name in ("alpha_beta_0_0.7", "alpha_beta_0_0")
+    or "-" in name
+]
+OVERFLOWING = ["alpha_beta_0.4_-0.4", "alpha_beta_1.5_-0.4"]
+OVERFLOWING += ["alpha_beta_-0.3_0.8"]
 every = pytest.mark.parametrize(
     ("function", "reference"), CASES.values(), ids=CASES
 )
@@ -96,6 +172,12 @@ def test_equals_reference(function, reference, shape, temperature):
         ("jsd_0.5", 0.0462008),
         ("jsd_0.9", 0.0170996),
         ("soft_cross_entropy", 0.9856056),
+        ("skew_kl_0.1", 0.1485504),
+        ("skew_reverse_kl_0.1", 0.1523769),
+        ("adaptive_kl_0.5", 0.1879144),
+        ("alpha_beta_0.2_0.7", 0.2113279),
+        ("alpha_beta_0.5_0.5", 0.1863427),
+        ("total_variation", 0.3),
     ],
 )
 def test_golden(name, value):
@@ -149,8 +231,66 @@ def test_sides_swap_with_beta():
     )
 
 
-@every
-def test_huge_logits_are_finite(function, reference):
+def test_special_cases_of_the_others():
+    t, s = pair((4, 3))
+    forward, reverse = divergences.forward_kl, divergences.reverse_kl
+    close(divergences.alpha_beta(t, s, 1, 0), forward(t, s))
+    close(divergences.alpha_beta(t, s, 0, 1), reverse(t, s))
+    close(divergences.skew_kl(t, s, 0, 2.0), forward(t, s, 2.0))
+    close(divergences.skew_reverse_kl(t, s, 0, 2.0), reverse(t, s, 2.0))
+    close(divergences.adaptive_kl(t, s, 1), forward(t, s))
+
+
+@pytest.mark.parametrize(
+    ("powers", "limit"),
+    [
+        ((0.02, 0.7), (0, 0.7)),
+        ((-0.02, 0.7), (0, 0.7)),
+        ((0.7, 0.02), (0.7, 0)),
+        ((0.5, -0.48), (0.5, -0.5)),
+        ((0.02, 0.01), (0, 0)),
+        ((0.02, 0), (0, 0)),
+        ((0.02, -0.02), (0, 0)),
+    ],
+)
+def test_alpha_beta_is_continuous(powers, limit):
+    t, s = pair((4, 3))
+    wanted = divergences.alpha_beta(t, s, *limit)
+    close(divergences.alpha_beta(t, s, *powers), wanted, rtol=0.1)
+    near = [x + 5e-4 for x in limit]
+    close(divergences.alpha_beta(t, s, *near), wanted, rtol=2e-3)
+
+
+def test_skewed_is_bounded():
+    t, s = np.array([[0.0, -np.inf]]), np.array([[-np.inf, 0.0]])
+    for skewed in (divergences.skew_kl, divergences.skew_reverse_kl):
+        close(skewed(t, s, 0.1), [-np.log(0.1)])
+
+
+def test_ties_at_the_edge_of_the_head():
+    t = np.log([0.3, 0.1, 0.3, 0.3])
+    s = np.log([0.1, 0.6, 0.2, 0.1])
+    order = [2, 3, 1, 0]
+    value = divergences.adaptive_kl(t, s, 0.5)
+    close(divergences.adaptive_kl(t[order], s[order], 0.5), value)
+    # All three are in the head, with half of the differences.
+    ends = divergences.forward_kl(t, s), divergences.reverse_kl(t, s)
+    close(value, (ends[0] + ends[1]) / 2)
+
+
+def test_no_gradient_through_the_head_share():
+    t, s = pair((3,))
+    ends = divergences.forward_kl, divergences.reverse_kl
+    forward, reverse = (gradients(lambda s, f=f: f(t, s), s)[0] for f in ends)
+    found = gradients(lambda s: divergences.adaptive_kl(t, s), s)[0]
+    low, high = (float(f(t, s)) for f in ends)
+    share = (float(divergences.adaptive_kl(t, s)) - high) / (low - high)
+    close(found, share * forward + (1 - share) * reverse, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in OVERFLOWING])
+def test_huge_logits_are_finite(name):
+    function = CASES[name][0]
     t = np.array([[1e4, -1e4, 0], [1e4, 1e4, -1e4]], "float32")
     s = np.array([[-1e4, 1e4, 0], [0, 1e4, 1e4]], "float32")
     assert np.all(np.isfinite(function(t, s)))
@@ -158,12 +298,12 @@ def test_huge_logits_are_finite(function, reference):
         assert np.all(np.isfinite(found))
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if "reverse" not in n])
+@pytest.mark.parametrize("name", [n for n in CASES if n not in INFINITE])
 def test_impossible_class(name):
     function = CASES[name][0]
     t = np.array([[-np.inf, 0.3, 1.0]], "float32")
     s = np.array([[0.5, 0.0, 1.0]], "float32")
-    close(function(t, s), function(np.where(t < -9, -80, t), s))
+    close(function(t, s), function(np.where(t < -9, -300, t), s))
     for found in gradients(lambda *x: ops.sum(function(*x)), t, s):
         assert np.all(np.isfinite(found))
 
@@ -226,3 +366,20 @@ def test_message(arguments, message):
     )
     with pytest.raises(ValueError, match=message):
         divergences.generalized_jsd(**logits | arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("skew_kl", {"alpha": 1}, "less than 1. Received: alpha=1"),
+        ("skew_kl", {"alpha": -0.1}, "Received: alpha=-0.1"),
+        ("skew_reverse_kl", {"alpha": 1.0}, "Received: alpha=1.0"),
+        ("adaptive_kl", {"mu": 1.5}, "Received: mu=1.5"),
+        ("alpha_beta", {"alpha": float("inf")}, "Received: alpha=inf"),
+        ("alpha_beta", {"beta": float("nan")}, "Received: beta=nan"),
+        ("total_variation", {"temperature": 0}, "Received: temperature=0"),
+    ],
+)
+def test_message_of_the_others(name, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(divergences, name)(np.zeros(3), np.zeros(3), **arguments)
