@@ -141,7 +141,7 @@ def preprocessor(settings, folder):
         UsageProblem: The teacher brings no tokenizer.
     """
     length = settings.sequence_length
-    if sources.teacher_kind(settings.teacher) == "embedded":
+    if sources.model_kind(settings.teacher) == "embedded":
         return data.bert_preprocessor(str(folder / VOCABULARY), length)
     return teacher_models.preprocessor(settings)
 

@@ -38,7 +38,7 @@ def run(options, screen):
         UsageProblem: The options, the data or the teacher are wrong.
     """
     settings = settle(options)
-    sources.teacher_kind(settings.teacher)
+    sources.model_kind(settings.teacher)
     sources.check_data(settings.data)
     identities = {
         **sources.teacher_identity(settings),

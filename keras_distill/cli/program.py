@@ -8,13 +8,17 @@ import sys
 import tyro
 
 from keras_distill.cli import quiet
+from keras_distill.cli.gkd.options import GKD
 from keras_distill.cli.options import Distill
 from keras_distill.cli.problems import UsageProblem
 from keras_distill.cli.screen import Screen
 
 # A subcommand is a dataclass of options and the module that runs it, with
 # `run(options, screen)`; it is imported when the options are understood.
-COMMANDS = {"distill": (Distill, "keras_distill.cli.distill")}
+COMMANDS = {
+    "distill": (Distill, "keras_distill.cli.distill"),
+    "gkd": (GKD, "keras_distill.cli.gkd.command"),
+}
 WRONG_USE = 2
 INTERRUPTED = 130
 

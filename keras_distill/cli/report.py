@@ -41,13 +41,7 @@ def write(settings, folder, phases, screen):
         "data": folder.result("data"),
         "models": models(settings, folder),
         "seconds": {p.name: folder.record(p.name)["seconds"] for p in phases},
-        "machine": {
-            "python": platform.python_version(),
-            "processors": os.cpu_count(),
-            "tensorflow": tf.__version__,
-            "keras": keras.__version__,
-            "keras_hub": keras_hub.__version__,
-        },
+        "machine": machine(),
     }
     run_folder.write_json(folder.path / FILE, report)
     screen.table(
@@ -60,6 +54,17 @@ def write(settings, folder, phases, screen):
     screen.line(
         f"Written: {folder.path / FILE}, files in {folder.path / 'export'}"
     )
+
+
+def machine():
+    """Dict, what the results may depend on beside the options."""
+    return {
+        "python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "keras_hub": keras_hub.__version__,
+    }
 
 
 def models(settings, folder):

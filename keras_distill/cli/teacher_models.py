@@ -19,7 +19,7 @@ LOADING = (ValueError, OSError, ImportError, TypeError, KeyError)
 
 def check_loadable(settings):
     """Raises `UsageProblem` if the teacher or its tokenizer cannot be had."""
-    kind = sources.teacher_kind(settings.teacher)
+    kind = sources.model_kind(settings.teacher)
     if kind == "keras":
         _saved(settings.teacher)
     if kind != "embedded":
@@ -40,7 +40,7 @@ def build(settings, corpus):
     Raises:
         UsageProblem: It cannot be loaded, or does not fit the data.
     """
-    kind = sources.teacher_kind(settings.teacher)
+    kind = sources.model_kind(settings.teacher)
     if kind == "embedded":
         return _embedded(settings, corpus), False
     if kind == "keras":
@@ -60,7 +60,7 @@ def build(settings, corpus):
 @functools.cache
 def preprocessor(settings):
     """The preprocessor of a teacher that is not the embedded one."""
-    kind = sources.teacher_kind(settings.teacher)
+    kind = sources.model_kind(settings.teacher)
     if kind == "keras":
         return _preprocessor_of_saved(settings)
     if kind == "preset":
@@ -153,7 +153,7 @@ def _check_known(name):
 
 
 def _advice(settings):
-    if sources.teacher_kind(settings.teacher) == "folder":
+    if sources.model_kind(settings.teacher) == "folder":
         return (
             "The folder must hold a KerasHub preset or a Hugging Face model of "
             "a text encoder that KerasHub knows. "

@@ -7,6 +7,7 @@ from keras_distill.gkd.chunked_loss import ChunkedDivergence
 from keras_distill.gkd.chunked_loss import HeadOnRows
 
 CHUNK_ELEMENTS = 2**24
+LARGEST_CHUNK = 1024
 
 
 def token_divergence(
@@ -39,10 +40,13 @@ def token_divergence(
             common. Logits of further entries are left out before the softmax.
             By default the smaller of the two vocabularies.
         chunk_tokens: How many tokens have their logits in memory at a time:
-            an integer, `None` for all of them, or `"auto"`: `None` where there
-            are at most twice as many tokens as the student is wide (then the
-            logits are hardly larger than the gradient of the head, which
-            chunks need one more of), else as many as make 16 million logits.
+            an integer, `None` for all of them, or `"auto"`: a chunk of 16
+            million logits, at most 1,024 tokens. Then chunks are used where
+            there are more tokens than in one chunk and than twice the width
+            of the student (with fewer, the logits are hardly larger than the
+            gradient of the head, which chunks need one more of), or, while
+            the number of tokens is not known, where 1,024 tokens make more
+            than 16 million logits.
 
     Returns:
         Pair of float32 scalars: the sum, and the number of tokens in it. For
@@ -60,7 +64,9 @@ def token_divergence(
     mask = ops.cast(ops.reshape(mask, (-1,)), "bool")
     heads = [(teacher_head, teacher_states), (student_head, student_states)]
     if chunk_tokens == "auto":
-        chunk_tokens = _chunk_tokens(mask.shape[0], vocabulary, student_head)
+        chunk_tokens = _chunk_tokens(
+            mask.shape[0], vocabulary, student_head.hidden_dim
+        )
     count = ops.sum(ops.cast(mask, "int32"))
     if chunk_tokens is None:
         total = _plain(divergence, heads, mask, vocabulary)
@@ -76,11 +82,12 @@ def token_divergence(
     return total, ops.cast(count, "float32")
 
 
-def _chunk_tokens(tokens, vocabulary, student_head):
-    """The chunk size for `tokens` tokens, `None` where they are unknown."""
-    if tokens is not None and tokens <= 2 * student_head.hidden_dim:
-        return None
-    return max(CHUNK_ELEMENTS // vocabulary, 1)
+def _chunk_tokens(tokens, vocabulary, width):
+    """How many of `tokens` tokens to a chunk, `None` without chunks."""
+    chunk = min(max(CHUNK_ELEMENTS // vocabulary, 1), LARGEST_CHUNK)
+    if tokens is None:
+        return chunk if chunk < LARGEST_CHUNK else None
+    return chunk if tokens > max(chunk, 2 * width) else None
 
 
 def _plain(divergence, heads, mask, vocabulary):

@@ -1,0 +1,1 @@
+"""`keras-distill gkd`: a language model distilled on its own samples."""
