@@ -17,6 +17,10 @@ LINES = {
         rf"{name} +[\d,]+ parameters  {SHARE}$"
         for name in ("teacher", "few labels", "distilled")
     ],
+    "gkd_stories": [
+        rf"{name} +own text: KL\(student \|\| teacher\) \d\.\d{{3}}, "
+        for name in ("start", "distilled")
+    ],
     "hidden_matches": [
         r"soft_loss +\d",
         r"hidden_mse_\w+ +\d+\.\d{4} -> +\d+\.\d{4}$",
