@@ -62,10 +62,26 @@ class DecoderFamily:
     def block(self, layer, x, positions, attend):
         raise NotImplementedError
 
-    def logits(self, x):
-        return self.backbone.token_embedding(
-            self.backbone.layer_norm(x), reverse=True
-        )
+    def head(self):
+        """A function from hidden states to logits, to be built once.
+
+        In it the transposed table is ready, which every token would pay for.
+        """
+        table = self.backbone.token_embedding
+        dtype = table.reverse_dtype or table.compute_dtype
+        if table.tie_weights:
+            kernel = ops.transpose(ops.convert_to_tensor(table.embeddings))
+        else:
+            kernel = ops.convert_to_tensor(table.reverse_embeddings)
+        kernel = ops.cast(kernel, dtype)
+
+        def logits(x):
+            x = ops.cast(self.backbone.layer_norm(x), dtype)
+            x = ops.matmul(x, kernel)
+            cap = table.logit_soft_cap
+            return x if cap is None else cap * ops.tanh(x / cap)
+
+        return logits
 
 
 class GPT2(DecoderFamily):

@@ -86,9 +86,14 @@ class Generator:
             `(token_ids, lengths)`: int32 arrays of shapes `[rows, length]`
             and `[rows]`. Row `i` holds prompt and completion in
             `[:lengths[i]]`, the stop token included, and padding behind.
+
+        Raises:
+            ValueError: If the shapes or numbers do not fit each other, or
+                the model takes fewer tokens than `length`.
         """
         prompts = Prompts.checked(token_ids, prompt_lengths, limits)
         check_integer("seed", seed, 0)
+        self._check_length(prompts.token_ids.shape[1])
         unfinished = np.flatnonzero(prompts.limits > prompts.lengths)
         tokens = prompts.token_ids.copy()
         if unfinished.size:
@@ -99,6 +104,15 @@ class Generator:
         is_padding = np.arange(tokens.shape[1]) >= lengths[:, None]
         tokens[is_padding] = self.pad_token_id
         return tokens, lengths
+
+    def _check_length(self, length):
+        backbone = getattr(self.model, "backbone", None)
+        longest = getattr(backbone, "max_sequence_length", None)
+        if longest is not None and length > longest:
+            raise ValueError(
+                "The length of `token_ids` must be at most the model's. "
+                f"Received: length={length}, max_sequence_length={longest}"
+            )
 
     def _decoder(self, length):
         """Our own loop where it is right, else KerasHub's."""

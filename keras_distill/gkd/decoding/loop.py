@@ -87,6 +87,7 @@ class Loop:
                 ),
                 x,
                 rows,
+                self.family.head(),
             )
 
     def advance(self, values, rows, state, enough):
@@ -97,14 +98,15 @@ class Loop:
             return ops.sum(ops.cast(is_open, "int32")) > enough
 
         with self._weights(values):
+            head = self.family.head()
             state = ops.while_loop(
                 unfinished,
-                lambda *state: self._next(State(*state), rows),
+                lambda *state: self._next(State(*state), rows, head),
                 state,
             )
         return State(*state)
 
-    def _next(self, state, rows):
+    def _next(self, state, rows, head):
         """Reads the last token of each row and draws the next one."""
         capacity = state.caches[0][0].shape[2]
         prompt = capacity - state.drawn.shape[0]
@@ -125,7 +127,7 @@ class Loop:
 
         positions = (rows.lengths + state.step - 1)[:, None]
         x = self._run(state.token_ids[:, None], positions, attend_and_keep)
-        return self._drawn(state._replace(caches=caches), x, rows)
+        return self._drawn(state._replace(caches=caches), x, rows, head)
 
     def _run(self, token_ids, positions, attend):
         x = self.family.embed(token_ids, positions)
@@ -133,10 +135,10 @@ class Loop:
             x = self.family.block(layer, x, positions, attend)
         return x
 
-    def _drawn(self, state, x, rows):
+    def _drawn(self, state, x, rows, head):
         """The state after a token drawn from `x`, `[rows, 1, hidden]`."""
         uniforms = rows.uniforms[state.step]
-        logits = self.family.logits(x)[:, 0]
+        logits = head(x)[:, 0]
         token_ids = draw_tokens(logits, uniforms, self.temperature)
         is_done = ops.logical_or(state.is_done, rows.limits <= state.step + 1)
         for stop in self.stop_token_ids:
