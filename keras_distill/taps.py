@@ -8,6 +8,7 @@ import keras
 from keras_distill._checks import check_choice
 
 KINDS = ("output", "attention", "attention_scores")
+VECTORS = ("query", "key", "value")
 EMBEDDING_OUTPUTS = (
     "embeddings_projection",
     "embeddings_dropout",
@@ -155,7 +156,54 @@ def attention_maps(model, scores=False):
     Raises:
         ValueError: if the transformer layers have no self-attention layer.
     """
-    taps = []
+    kind = "attention_scores" if scores else "attention"
+    return [
+        Tap(attention, path, index, kind)
+        for attention, path, index in _attention_layers(model)
+    ]
+
+
+def attention_vectors(model, of):
+    """Taps of the queries, keys or values of all self-attention layers.
+
+    `kd.losses.MiniLMRelation` compares them.
+
+    Args:
+        model: A KerasHub backbone or task, or a model around one backbone.
+        of: `"query"`, `"key"` or `"value"`.
+
+    Returns:
+        List of `num_layers` taps, `[batch, length, heads, width]` each.
+
+    Raises:
+        ValueError: if `of` is unknown or the transformer layers have no
+            self-attention layer.
+
+    Example:
+
+    >>> import keras_hub
+    >>> backbone = keras_hub.models.BertBackbone(
+    ...     vocabulary_size=9, num_layers=1, num_heads=1, hidden_dim=4,
+    ...     intermediate_dim=8, max_sequence_length=8)
+    >>> [str(tap) for tap in attention_vectors(backbone, "value")]
+    ['transformer_layer_0/self_attention_layer/value']
+
+    Reference:
+        Wang et al., 2021, https://arxiv.org/abs/2012.15828, section 3.1.
+    """
+    check_choice("of", of, VECTORS)
+    layers = [
+        (getattr(attention, f"{of}_dense"), path, index)
+        for attention, path, index in _attention_layers(model)
+    ]
+    return [
+        Tap(layer, f"{path}/{layer.name}", index)
+        for layer, path, index in layers
+    ]
+
+
+def _attention_layers(model):
+    """Yields `(layer, path, call_index)` of each self-attention layer."""
     for tap in encoder_layers(model):
         attention = getattr(tap.layer, "_self_attention_layer", None)
         if not isinstance(attention, keras.layers.MultiHeadAttention):
@@ -164,10 +212,7 @@ def attention_maps(model, scores=False):
                 "`keras.layers.MultiHeadAttention`. Received: "
                 f"{type(tap.layer).__name__} at {tap.path!r}"
             )
-        path = f"{tap.path}/{attention.name}"
-        kind = "attention_scores" if scores else "attention"
-        taps.append(Tap(attention, path, tap.call_index, kind))
-    return taps
+        yield attention, f"{tap.path}/{attention.name}", tap.call_index
 
 
 def resolve(model, reference):

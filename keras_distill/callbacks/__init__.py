@@ -2,6 +2,12 @@
 
 from keras_distill.callbacks.annealing import AnnealTemperature
 from keras_distill.callbacks.annealing import AnnealWeight
+from keras_distill.callbacks.continuation import continuation_kd
 from keras_distill.callbacks.stage_switch import StageSwitch
 
-__all__ = ["AnnealTemperature", "AnnealWeight", "StageSwitch"]
+__all__ = [
+    "AnnealTemperature",
+    "AnnealWeight",
+    "StageSwitch",
+    "continuation_kd",
+]

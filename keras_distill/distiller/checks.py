@@ -15,6 +15,10 @@ LOGIT_LOSSES = (
     losses.DKD,
     losses.NKD,
     losses.WSLD,
+    losses.DIST,
+    losses.StandardizedKL,
+    losses.TTM,
+    losses.SoftBinaryCrossEntropy,
 )
 DEFAULT_WEIGHT = 0.5
 CROSS_ENTROPIES = {

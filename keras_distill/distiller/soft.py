@@ -18,6 +18,9 @@ SOFTMAX_LOSSES = (
     losses.DKD,
     losses.NKD,
     losses.WSLD,
+    losses.DIST,
+    losses.StandardizedKL,
+    losses.TTM,
 )
 
 

@@ -113,12 +113,16 @@ class AnnealedMSE(LogitsLoss):
 
     def compare(self, teacher_logits, student_logits, temperature):
         teacher_logits, student_logits = _pair(teacher_logits, student_logits)
-        aligned = divergences.align_temperature(temperature, student_logits)
-        aligned = ops.clip(aligned, 1.0, float(self.max_temperature))
-        phi = 1 - (aligned - 1) / self.max_temperature
+        phi = self.phi(temperature, student_logits)
         return ops.sum(
             ops.square(student_logits - phi * teacher_logits), axis=-1
         )
+
+    def phi(self, temperature, logits):
+        """The teacher's factor, with the rank of `logits`."""
+        aligned = divergences.align_temperature(temperature, logits)
+        aligned = ops.clip(aligned, 1.0, float(self.max_temperature))
+        return 1 - (aligned - 1) / self.max_temperature
 
     def get_config(self):
         return {
