@@ -10,6 +10,7 @@ import keras_distill as kd
 from keras_distill import cache
 from keras_distill.cache import writer
 
+large = pytest.mark.large
 LAYOUT = cache.Layout(batch_size=4, shard_size=8)
 ROWS = 19
 
@@ -23,6 +24,23 @@ def encoder_inputs(rows=ROWS):
     return {k: v.astype("int32") for k, v in inputs.items()}, labels
 
 
+def encoder():
+    """Hidden states `[batch, length, 6]` and logits; reads rows of any length.
+
+    Small, where a KerasHub encoder would do the same in ten times the time.
+    """
+    inputs = {
+        name: keras.Input((None,), dtype="int32", name=name)
+        for name in ("token_ids", "padding_mask")
+    }
+    x = keras.layers.Embedding(tiny.VOCABULARY, 6)(inputs["token_ids"])
+    hidden = keras.layers.Dense(6, "tanh", name="hidden")(x)
+    mean = keras.layers.GlobalAveragePooling1D()(
+        hidden, mask=inputs["padding_mask"]
+    )
+    return keras.Model(inputs, keras.layers.Dense(tiny.CLASSES)(mean))
+
+
 def signals(attached, rows=ROWS):
     """All elements in one batch: student inputs, signal, and the rest."""
     element = next(iter(attached.batch(rows)))
@@ -32,7 +50,8 @@ def signals(attached, rows=ROWS):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "digits"), [("float16", 3), ("bfloat16", 2), ("float32", 6)]
+    ("dtype", "digits"),
+    [("float16", 3), ("bfloat16", 2), pytest.param("float32", 6, marks=large)],
 )
 def test_logits_come_back(tmp_path, dtype, digits):
     teacher, (x, y) = tiny.mlp(), tiny.data(ROWS)
@@ -79,62 +98,78 @@ def test_elements_keep_their_form(tmp_path, form):
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_training_from_a_cache_equals_training_with_the_teacher(tmp_path):
-    """Shuffled, in other batches, for several epochs."""
-    inputs, labels = encoder_inputs()
-    data = SLICES((inputs, labels))
-    teacher = tiny.bert(dropout=0.0)
+def distil(teacher, student, rows, match):
+    """History and weights after two epochs, shuffled and in other batches."""
+    distiller = tiny.distiller(teacher, student, [match])
+    shuffled = rows.shuffle(ROWS, seed=3).batch(6)
+    history = distiller.fit(shuffled, epochs=2, verbose=0).history
+    return history, tiny.values(student)
 
-    def distil(source, rows):
-        keras.utils.set_random_seed(1)
-        match = kd.Match(2, 1, kd.losses.HiddenMSE(), name="top")
-        student = tiny.bert(1, 4, dropout=0.0)
-        distiller = tiny.distiller(source, student, [match])
-        shuffled = rows.shuffle(ROWS, seed=3).batch(6)
-        history = distiller.fit(shuffled, epochs=2, verbose=0).history
-        return history, tiny.values(student)
 
+def check_training(path, teacher, student, hidden):
+    """Trains with the teacher and from its cache: the same comes out."""
+    rows = SLICES(encoder_inputs())
+    layout = cache.Layout(4, 8, lengths=(4, 8))
     cache.write(
-        teacher, data, tmp_path, states={"top": 2}, dtype="float32",
-        layout=cache.Layout(4, 8, lengths=(4, 8)),
+        teacher, rows, path, states={"top": hidden}, dtype="float32",
+        layout=layout,
     )  # fmt: skip
-    attached = cache.attach(data, tmp_path, teacher=teacher)
-    history, values = distil(None, attached)
-    expected_history, expected = distil(teacher, data)
-    for name, value in expected_history.items():
-        np.testing.assert_allclose(history[name], value, rtol=1e-4)
-    for found, wanted in zip(values, expected):
-        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
+    match = kd.Match(hidden, hidden, kd.losses.HiddenMSE(), name="top")
+    start = student.get_weights()
+    expected = distil(teacher, student, rows, match)
+    student.set_weights(start)
+    attached = cache.attach(rows, path, teacher=teacher)
+    found = distil(None, student, attached, match)
+    for name, value in expected[0].items():
+        np.testing.assert_allclose(found[0][name], value, rtol=1e-4)
+    for value, wanted in zip(found[1], expected[1]):
+        np.testing.assert_allclose(value, wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_training_from_a_cache_equals_training_with_the_teacher(tmp_path):
+    check_training(tmp_path, encoder(), encoder(), "hidden")
+
+
+@large
+def test_a_keras_hub_encoder_is_a_teacher(tmp_path):
+    teacher = tiny.bert(dropout=0.0)
+    check_training(tmp_path, teacher, tiny.bert(dropout=0.0), 2)
+    maps = {"map": kd.attention_maps(teacher)[1]}
+    rows, found = SLICES(encoder_inputs()), []
+    for lengths in (None, (4, 8)):
+        path, layout = tmp_path / str(lengths), cache.Layout(4, 8, lengths)
+        cache.write(teacher, rows, path, states=maps, layout=layout)
+        found.append(signals(cache.attach(rows, path))[1])
+    assert found[0]["map"].shape == (ROWS, 2, 8, 8)
+    np.testing.assert_allclose(found[0]["map"], found[1]["map"], atol=1e-3)
 
 
 def test_lengths_change_the_work_and_not_the_result(tmp_path):
-    inputs, labels = encoder_inputs()
-    data = SLICES((inputs, labels))
-    teacher = tiny.bert(dropout=0.0)
-    layer = kd.hidden_states(teacher)[1].layer
-    widths, call = [], layer.call
+    inputs, _ = encoder_inputs()
+    teacher = encoder()
+    layer = teacher.get_layer("hidden")
+    widths, call, found = [], layer.call, {}
 
     def spy(x, *args, **kwargs):
         widths.append(x.shape[1])
         return call(x, *args, **kwargs)
 
-    states = {"top": 2, "map": kd.attention_maps(teacher)[1]}
-    found = {}
     object.__setattr__(layer, "call", spy)
     for lengths in (None, (3, 5, 8)):
         path = tmp_path / str(lengths)
         del widths[:]
         cache.write(
-            teacher, data, path, states=states, dtype="float32",
-            layout=cache.Layout(4, 8, lengths),
+            teacher, SLICES(inputs), path, states={"top": "hidden"},
+            dtype="float32", layout=cache.Layout(4, 8, lengths),
         )  # fmt: skip
-        found[lengths] = set(widths), signals(cache.attach(data, path))[1]
+        signal = signals(cache.attach(SLICES(inputs), path))[1]
+        found[lengths] = set(widths), signal
     assert found[None][0] == {7, 8}  # 7 shows which axes are tokens.
     assert {3, 5} & found[(3, 5, 8)][0]
     assert found[(3, 5, 8)][0] <= {3, 5, 7, 8}
     plain, cut = found[None][1], found[(3, 5, 8)][1]
     real = inputs["padding_mask"].astype(bool)
-    for name in ("logits", "top", "map"):
+    for name in ("logits", "top"):
         assert plain[name].shape == cut[name].shape
         np.testing.assert_allclose(plain[name], cut[name], atol=1e-5)
     assert np.all(np.asarray(cut["top"])[~real] == 0)
@@ -142,10 +177,10 @@ def test_lengths_change_the_work_and_not_the_result(tmp_path):
 
 
 def test_rows_of_any_width(tmp_path):
-    """Elements that are not padded yet; padded and labelled in one go."""
+    """Elements that are not padded yet: padded in a batch of the teacher."""
     inputs, _ = encoder_inputs()
     sizes = inputs["padding_mask"].sum(axis=1)
-    teacher = tiny.bert(dropout=0.0)
+    teacher = encoder()
 
     def rows():
         for row, size in enumerate(sizes):
@@ -154,13 +189,17 @@ def test_rows_of_any_width(tmp_path):
     spec = {name: tf.TensorSpec([None], "int32") for name in inputs}
     data = tf.data.Dataset.from_generator(rows, output_signature=spec)
     layout = cache.Layout(4, 8, lengths=(4, 8))
-    cache.write(teacher, data, tmp_path, states={"top": 2}, layout=layout)
+    cache.write(
+        teacher, data, tmp_path, states={"top": "hidden"}, layout=layout
+    )
     attached = cache.attach(data, tmp_path)
     for element, size in zip(attached, sizes):
-        assert element["teacher_signal"]["top"].shape == (size, 8)
+        assert element["teacher_signal"]["top"].shape == (size, 6)
     padded = next(iter(attached.padded_batch(ROWS)))
     np.testing.assert_allclose(
-        padded["teacher_signal"]["logits"], teacher(inputs), atol=1e-3
+        padded["teacher_signal"]["logits"],
+        teacher({name: inputs[name] for name in teacher.input}),
+        atol=1e-3,
     )
 
 
@@ -191,7 +230,9 @@ def test_structures(tmp_path):
     assert set(signal) == {"flow"}
 
 
-@pytest.mark.parametrize("average", ["probabilities", "logits"])
+@pytest.mark.parametrize(
+    "average", ["probabilities", pytest.param("logits", marks=large)]
+)
 def test_an_ensemble_is_a_teacher(tmp_path, average):
     first, second = tiny.mlp(seed=1), tiny.subclassed()
     teacher = kd.Ensemble([first, second], [1, 3], average)
@@ -236,13 +277,11 @@ def test_one_pass_over_the_data(tmp_path, monkeypatch):
 
 def test_bytes_are_reported(tmp_path):
     inputs, _ = encoder_inputs()
-    teacher = tiny.bert(dropout=0.0)
     manifest = cache.write(
-        teacher, SLICES(inputs), tmp_path, logits=None, states={"top": 2}
+        encoder(), SLICES(inputs), tmp_path, None, {"top": "hidden"}
     )
-    tokens = inputs["padding_mask"].sum()
-    assert manifest.tokens == tokens
-    assert manifest.bytes_per_token == 8 * 2  # 8 units of float16.
+    assert manifest.tokens == inputs["padding_mask"].sum()
+    assert manifest.bytes_per_token == 6 * 2  # Six units of float16.
     total = sum(file.stat().st_size for file in tmp_path.glob("shard-*"))
     assert manifest.bytes_per_example == total / ROWS
 
@@ -333,7 +372,7 @@ def test_lengths_must_hold_the_longest_row(tmp_path):
     inputs, _ = encoder_inputs()
     layout = cache.Layout(4, 8, lengths=(4, 6))
     with pytest.raises(ValueError, match="the longest row, which has [78] tok"):
-        cache.write(tiny.bert(), SLICES(inputs), tmp_path, layout=layout)
+        cache.write(encoder(), SLICES(inputs), tmp_path, layout=layout)
 
 
 def test_batches_of_a_model_that_does_not_know_its_inputs(tmp_path):

@@ -87,11 +87,14 @@ def _runner(model):
     import tensorflow as tf
 
     # One trace for each shape: a relaxed one would depend on their order.
-    traced = tf.function(model.__call__)
+    function, traces = tf.function(model.__call__), {}
 
     def run(inputs):
         tensors = keras.tree.map_structure(tf.convert_to_tensor, inputs)
-        return keras.tree.map_structure(np.asarray, traced(tensors))
+        shapes = tuple(tuple(t.shape) for t in keras.tree.flatten(tensors))
+        if shapes not in traces:
+            traces[shapes] = function.get_concrete_function(tensors)
+        return keras.tree.map_structure(np.asarray, traces[shapes](tensors))
 
     return run
 

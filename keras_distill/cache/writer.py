@@ -82,6 +82,41 @@ def write(
     ...     write(teacher, rows, folder).examples
     6
     """
+    job = prepare(
+        teacher, dataset, path, logits, states, dtype, settings, layout
+    )
+    with lock(job.folder):
+        return _write(job)
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What there is to write.
+
+    Args:
+        labeller: `Labeller`.
+        rows: `tf.data.Dataset` of single examples.
+        folder: Path.
+        identity: Dict, what the cache belongs to.
+    """
+
+    labeller: Labeller
+    rows: tf.data.Dataset
+    folder: pathlib.Path
+    identity: dict
+
+
+def prepare(
+    teacher,
+    dataset,
+    path,
+    logits=FULL,
+    states=None,
+    dtype="float16",
+    settings=None,
+    layout=None,
+):
+    """Checks the arguments of `write` and gives a `Job`."""
     check_form(logits)
     records.check_dtype(dtype)
     elements.check_dataset(dataset)
@@ -107,8 +142,7 @@ def write(
         "versions": versions(),
         "settings": settings,
     }
-    with lock(folder):
-        return _write(labeller, dataset, folder, identity)
+    return Job(labeller, dataset, folder, identity)
 
 
 def inputs_of_cache(rows):
@@ -117,22 +151,17 @@ def inputs_of_cache(rows):
     return elements.named_specs(x)
 
 
-def _write(labeller, rows, folder, identity):
+def _write(job):
+    folder = job.folder
     remove_leftovers(folder)
-    size = labeller.layout.shard_size
-    stream = elements.shards(rows, size)
+    stream = elements.shards(job.rows, job.labeller.layout.shard_size)
     first = next(stream, None)
     if first is None:
         raise ValueError("`dataset` must hold at least one example")
-    labeller.describe(first[1])
-    manifest = _begin(labeller, folder, identity)
+    manifest = begin(job, first[1])
     shards = []
     for keys, inputs in itertools.chain([first], stream):
-        number = len(shards)
-        shards.append(
-            finished_shard(folder, number, keys)
-            or write_shard(labeller, folder, number, keys, inputs)
-        )
+        shards.append(whole_shard(job, len(shards), keys, inputs))
     after = folder / shard_name(len(shards))
     if after.exists():
         raise CacheError(
@@ -145,9 +174,23 @@ def _write(labeller, rows, folder, identity):
     return manifest
 
 
-def _begin(labeller, folder, identity):
+def begin(job, inputs):
+    """Says in the folder what it is for, if it is not known yet.
+
+    Args:
+        job: `Job`.
+        inputs: Nested arrays, what the teacher reads of the first shard.
+
+    Returns:
+        `Manifest` without shards.
+
+    Raises:
+        CacheError: if the folder is for something else.
+    """
+    labeller, folder = job.labeller, job.folder
+    labeller.describe(inputs)
     manifest = Manifest(
-        identity=identity,
+        identity=job.identity,
         structure=labeller.structure,
         features=feature_table(labeller.features),
     )
@@ -160,7 +203,7 @@ def _begin(labeller, folder, identity):
             )
         manifest.save(folder)
         return manifest
-    check_identity(known, identity, folder)
+    check_identity(known, job.identity, folder)
     if plain(manifest.structure) != known.structure:
         raise CacheError(
             f"The cache {str(folder)!r} was begun with other signals. "
@@ -168,6 +211,13 @@ def _begin(labeller, folder, identity):
             "Remove the folder, or write to another one"
         )
     return manifest
+
+
+def whole_shard(job, number, keys, inputs):
+    """A shard's entry in the manifest; written unless it was finished."""
+    return finished_shard(job.folder, number, keys) or write_shard(
+        job.labeller, job.folder, number, keys, inputs
+    )
 
 
 def check_identity(known, identity, folder):

