@@ -162,13 +162,15 @@ def _fit_texts(model, epochs, settings, corpus, screen):
     size = settings.batch_size
     steps = math.ceil(len(corpus.tokens["train"]) / size)
     batches = corpus.batches("train", size, seed=settings.seed)
-    model.compile(
+    # Without the preprocessor, which would expect strings.
+    trained = keras.Model(model.input, model.output)
+    trained.compile(
         optimizer=_optimizer(settings.learning_rate, epochs * steps),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         weighted_metrics=[],
     )
     with screen.progress(epochs * steps, "steps") as advance:
-        history = model.fit(
+        history = trained.fit(
             batches.repeat().map(next_tokens),
             epochs=epochs,
             steps_per_epoch=steps,
