@@ -87,7 +87,7 @@ def test_wrong_options_end_before_anything_starts(arguments, message, call):
         ("one\ntwo", ["--prompt-tokens", "90"], "longer than its prompt"),
         (
             "\n".join(["one two three four five six seven"] * 2),
-            ["--max-completion-length", "80"],
+            ["--prompt-tokens=2", "--max-completion-length=80"],
             "read 64 tokens",
         ),
     ],
