@@ -432,7 +432,7 @@ def test_refused_export_is_reported(monkeypatch):
     monkeypatch.setattr(shipping.export, "saved_model", refuse)
 
     class FakeCorpus:
-        preprocessor = None
+        preprocessor = object()
         splits = data.TextSplits(
             *[data.TextDataset(["a", "b"], [0, 1])] * 3, label_names=["x", "y"]
         )

@@ -12,6 +12,7 @@ from keras_distill.comparison.training import (
     compile_arguments as compile_arguments,
 )
 from keras_distill.comparison.training import hard_loss as hard_loss
+from keras_distill.comparison.training import joined as joined
 from keras_distill.comparison.training import lengths as lengths
 from keras_distill.comparison.training import load as load
 from keras_distill.comparison.training import metrics as metrics

@@ -265,6 +265,11 @@ def check_comparison(students, arms, seeds):
                 "differ in more than punctuation. "
                 f"Received: {kind} {names}"
             )
+    if "teacher" in map(slug, students):
+        raise ValueError(
+            "`students` must not name one of them 'teacher': the report has "
+            f"a row of that name. Received: students {list(students)}"
+        )
     if sum(arm.is_control for arm in arms) != 1:
         raise ValueError(
             "`arms` must hold one arm without soft loss and without transfer "

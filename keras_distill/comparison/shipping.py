@@ -29,7 +29,7 @@ def litert(model, path, corpus, quantization=None):
             quantization,
             examples=examples,
             labels=corpus.splits.label_names,
-            tokenizer=corpus.preprocessor.tokenizer,
+            tokenizer=getattr(corpus.preprocessor, "tokenizer", None),
         )
     except export.ExportError as error:
         return {"path": path.name, "refused": " ".join(str(error).split())}
@@ -42,7 +42,7 @@ def litert(model, path, corpus, quantization=None):
 
 
 def saved_model(model, path, corpus):
-    """Exports to a SavedModel that takes strings.
+    """Exports to a SavedModel that takes strings, or ids without tokenizer.
 
     Args:
         model: `keras.Model`.
@@ -53,17 +53,40 @@ def saved_model(model, path, corpus):
     Returns:
         As `litert`, without a test accuracy.
     """
+    examples = corpus.splits.dev.texts[:EXAMPLES]
+    if corpus.preprocessor is None:
+        examples = training.rows(corpus.encoded["dev"], slice(EXAMPLES)).inputs
     try:
         report = export.saved_model(
             model,
             path,
             corpus.preprocessor,
-            examples=corpus.splits.dev.texts[:EXAMPLES],
+            examples=examples,
             labels=corpus.splits.label_names,
         )
     except export.ExportError as error:
         return {"path": path.name, "refused": " ".join(str(error).split())}
     return _facts(report)
+
+
+def all_forms(model, folder, corpus):
+    """Exports to all forms: TFLite in float32 and int8, and SavedModel.
+
+    Args:
+        model: `keras.Model`.
+        folder: Path.
+        corpus: As in `litert`.
+
+    Returns:
+        Dict from the form to what `litert` and `saved_model` return.
+    """
+    return {
+        "float32": litert(model, folder / "student.tflite", corpus),
+        "int8": litert(
+            model, folder / "student_int8.tflite", corpus, "dynamic"
+        ),
+        "SavedModel": saved_model(model, folder / "saved_model", corpus),
+    }
 
 
 def summary(files):

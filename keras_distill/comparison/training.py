@@ -63,6 +63,19 @@ def with_labels(encoded, labels):
     return dataclasses.replace(encoded, labels=labels)
 
 
+def joined(first, second):
+    """The rows of both, the second without labels, as an `EncodedDataset`."""
+    missing = np.full(len(second), data.UNLABELLED, "int32")
+    return data.EncodedDataset(
+        {
+            name: np.concatenate([array, second.inputs[name]])
+            for name, array in first.inputs.items()
+        },
+        np.concatenate([first.labels, missing]),
+        np.concatenate([first.lengths, second.lengths]),
+    )
+
+
 def fit(model, batches, length, dev, callbacks):
     """`model.fit`, evaluated on dev after each epoch.
 

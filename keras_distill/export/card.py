@@ -1,0 +1,198 @@
+"""The `README.md` that goes with exported files: a model card."""
+
+import json
+import os
+import pathlib
+
+import keras_hub
+
+from keras_distill.export._saved_model import METADATA
+
+FRONT = """---
+library_name: keras
+pipeline_tag: text-classification
+tags:
+- knowledge-distillation
+---
+"""
+# How KerasHub's tokenizers name the files that they save and read.
+TOKENIZER_FILES = {
+    "vocabulary.txt": "vocabulary",
+    "vocabulary.json": "vocabulary",
+    "merges.txt": "merges",
+    "vocabulary.spm": "proto",
+}
+SPELLING = ("lowercase", "strip_accents", "split_on_cjk", "add_prefix_space")
+
+
+def model_card(folder, title, sections, files, preprocessor=None):
+    """Writes `README.md` beside exports: what they are, how to load them.
+
+    The code under "How to load" runs in `folder` as it stands.
+
+    Args:
+        folder: Path of a folder with exports of `litert` and `saved_model`;
+            or of a SavedModel itself.
+        title: String.
+        sections: Dict from headings to Markdown.
+        files: Names in `folder` of the exports to load: `.tflite` files and
+            SavedModel folders, `"."` for `folder` itself.
+        preprocessor: The KerasHub preprocessor of the student, which a
+            `.tflite` file needs before it, or None for token ids.
+
+    Returns:
+        The path of the card.
+
+    Raises:
+        FileNotFoundError: An export or its metadata is not in `folder`.
+
+    Example:
+
+    >>> import keras, numpy as np, tempfile
+    >>> from keras_distill import export
+    >>> x = keras.Input((3,), name="x")
+    >>> student = keras.Model(x, keras.layers.Dense(2)(x))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "student.tflite"
+    ...     report = export.litert(student, path, examples={"x": np.eye(3)})
+    ...     card = model_card(folder, "Example", {"Data": "None."}, [path.name])
+    ...     text = card.read_text()
+    >>> "## Data" in text and "student.tflite" in text
+    True
+    """
+    folder = pathlib.Path(os.fspath(folder))
+    parts = [FRONT, f"# {title}", ""]
+    for heading, text in sections.items():
+        parts += [f"## {heading}", "", text.strip(), ""]
+    parts += ["## How to load", ""]
+    for name in files:
+        parts += ["```python", _snippet(folder, name, preprocessor), "```", ""]
+    path = folder / "README.md"
+    path.write_text("\n".join(parts), encoding="utf-8")
+    return path
+
+
+def _snippet(folder, name, preprocessor):
+    path = folder / name
+    if path.suffix == ".tflite":
+        metadata = _metadata(path.with_suffix(".metadata.json"))
+        return _litert(name, metadata, preprocessor)
+    return _saved_model(name, _metadata(path / METADATA))
+
+
+def _metadata(path):
+    if not path.is_file():
+        raise FileNotFoundError(
+            "`files` must be exports in `folder`, with the metadata written "
+            f"with them. Received: no {str(path)!r}"
+        )
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _litert(name, metadata, preprocessor):
+    tokenise = _tokenise(metadata, preprocessor)
+    imports = ["import numpy as np"]
+    if tokenise is not None:
+        imports.insert(0, "import keras_hub")
+        arrange = [
+            "inputs = {",
+            '    name: np.asarray(inputs[name], "int32")',
+            "    for name in run.get_input_details()",
+            "}",
+        ]
+    else:
+        tokenise, arrange = [], ["inputs = {"]
+        for spec in metadata["inputs"]:
+            arrange.append(
+                f'    "{spec["name"]}": '
+                f'np.zeros({_shape(spec)}, "{spec["dtype"]}"),'
+            )
+        arrange.append("}")
+    return "\n".join(
+        [
+            *imports,
+            "from ai_edge_litert.interpreter import Interpreter",
+            "",
+            *tokenise,
+            f'run = Interpreter("{name}").get_signature_runner()',
+            *arrange,
+            *_answer(metadata, "run(**inputs)"),
+        ]
+    )
+
+
+def _saved_model(name, metadata):
+    specs = metadata["inputs"]
+    if [spec["name"] for spec in specs] == ["text"]:
+        imports = ["import tensorflow as tf", "import tensorflow_text"]
+        inputs = 'text=tf.constant(["A text to classify."])'
+    else:
+        imports = ["import tensorflow as tf"]
+        inputs = ", ".join(
+            f'{spec["name"]}=tf.zeros({_shape(spec)}, "{spec["dtype"]}")'
+            for spec in specs
+        )
+    return "\n".join(
+        [
+            *imports,
+            "",
+            f'model = tf.saved_model.load("{name}")',
+            'serve = model.signatures["serving_default"]',
+            *_answer(metadata, f"serve({inputs})"),
+        ]
+    )
+
+
+def _shape(spec):
+    """One example's shape; 8 where any length will do."""
+    return [1, *(size or 8 for size in spec["shape"][1:])]
+
+
+def _answer(metadata, call):
+    output = metadata["outputs"][0]["name"]
+    lines = [f'logits = {call}["{output}"]']
+    if metadata["labels"] is None:
+        return [*lines, "print(logits)"]
+    return [
+        *lines,
+        f"labels = {json.dumps(metadata['labels'], ensure_ascii=False)}",
+        "print(labels[int(logits[0].argmax())])"
+        if call.startswith("run(")
+        else "print(labels[int(tf.argmax(logits[0]))])",
+    ]
+
+
+def _tokenise(metadata, preprocessor):
+    """Lines that make the inputs from a text, None where nothing can."""
+    names = metadata["vocabulary_files"]
+    if preprocessor is None or not names:
+        return None
+    kinds = [type(preprocessor).__name__, type(preprocessor.tokenizer).__name__]
+    arguments = _tokenizer_arguments(names, preprocessor.tokenizer)
+    known = all(hasattr(keras_hub.models, kind) for kind in kinds)
+    if arguments is None or not known:
+        return None
+    length = metadata["sequence_length"] or preprocessor.sequence_length
+    return [
+        f"tokenizer = keras_hub.models.{kinds[1]}(",
+        *(f"    {key}={value}," for key, value in arguments.items()),
+        ")",
+        f"preprocessor = keras_hub.models.{kinds[0]}(",
+        f"    tokenizer, sequence_length={length}",
+        ")",
+        'inputs = preprocessor(["A text to classify."])',
+    ]
+
+
+def _tokenizer_arguments(names, tokenizer):
+    found = {}
+    for name in names:
+        ending = ".".join(name.rsplit(".", 2)[-2:])
+        if ending not in TOKENIZER_FILES:
+            return None
+        found[TOKENIZER_FILES[ending]] = json.dumps(name)
+    config = tokenizer.get_config()
+    for key in SPELLING:
+        if config.get(key) is not None:
+            found[key] = repr(config[key])
+    return found
