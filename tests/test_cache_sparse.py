@@ -11,7 +11,9 @@ import tiny
 
 from keras_distill import cache
 from keras_distill import divergences
+from keras_distill import losses
 from keras_distill.cache.sparse import log_rest
+from keras_distill.distiller import Distiller
 
 large = pytest.mark.large
 CLASSES, ROWS = 40, 64
@@ -259,3 +261,59 @@ def test_language_model_targets(tmp_path, name):
         np.testing.assert_allclose(np.asarray(values)[real], 0, atol=1e-4)
     share = np.exp(cache.dense_logits(**stored, classes=300))
     np.testing.assert_allclose(share.sum(-1)[real], 1, rtol=1e-4)
+
+
+def sparse_student(path, form, loss, **kwargs):
+    """A cache of 10 texts, and a Distiller that learns from it."""
+    inputs, _ = tiny.tokens(10, length=8)
+    inputs = {
+        k: inputs[k].astype("int32") for k in ("token_ids", "padding_mask")
+    }
+    rows = tf.data.Dataset.from_tensor_slices(inputs)
+    teacher, student = language_model(), language_model()
+    cache.write(teacher, rows, path, form)
+    batches = cache.attach(rows, path).batch(10)
+    distiller = Distiller(None, student)
+    optimizer = keras.optimizers.SGD(1.0)
+    distiller.compile(optimizer, None, loss, soft_weight=1.0, **kwargs)
+    return teacher, student, distiller, batches
+
+
+@pytest.mark.parametrize("temperature", [1.0, pytest.param(2.0, marks=large)])
+def test_a_distiller_learns_from_sparse_targets(tmp_path, temperature):
+    """The loss is the mean over real tokens; a step goes down its gradient."""
+    teacher, student, distiller, batches = sparse_student(
+        tmp_path,
+        cache.TopK(K, temperature=temperature),
+        cache.SparseForwardKL(temperature),
+    )
+    inputs = next(iter(batches))["student"]
+    stored = cache.TopK(K, temperature=temperature)(teacher(inputs))
+    value = cache.sparse_forward_kl(
+        **stored, student_logits=student(inputs), temperature=temperature
+    )
+    real = np.asarray(inputs["padding_mask"], bool)
+    expected = temperature**2 * np.asarray(value)[real].mean()
+    history = distiller.fit(batches, epochs=2, verbose=0).history
+    np.testing.assert_allclose(history["soft_loss"][0], expected, rtol=1e-3)
+    assert history["soft_loss"][1] < history["soft_loss"][0]
+
+
+@pytest.mark.parametrize(
+    ("form", "loss", "message"),
+    [
+        (cache.TopK(K), losses.ForwardKL(), "targets are sparse, `ForwardKL`"),
+        ("full", cache.SparseForwardKL(), "targets are full"),
+    ],
+)
+def test_losses_for_other_targets(tmp_path, form, loss, message):
+    _, _, distiller, batches = sparse_student(tmp_path, form, loss)
+    with pytest.raises(ValueError, match=message):
+        distiller.fit(batches, verbose=0)
+
+
+def test_the_loss_is_serialised():
+    loss = helpers.twin(cache.SparseForwardKL(2.0, name="a"))
+    assert (loss.stored_temperature, loss.name) == (2.0, "a")
+    with pytest.raises(ValueError, match="`stored_temperature` must be"):
+        cache.SparseForwardKL(0)

@@ -9,4 +9,5 @@ from keras_distill.cache.manifests import Manifest as Manifest
 from keras_distill.cache.reader import attach as attach
 from keras_distill.cache.sparse import dense_logits as dense_logits
 from keras_distill.cache.sparse import sparse_forward_kl as sparse_forward_kl
+from keras_distill.cache.sparse_loss import SparseForwardKL as SparseForwardKL
 from keras_distill.cache.writer import write as write

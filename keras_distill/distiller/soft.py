@@ -10,6 +10,7 @@ from keras_distill._checks import check_same_shape
 from keras_distill.distiller import checks
 
 SINGLE = "soft"
+SPARSE = {"indices", "log_probabilities"}
 SOFTMAX_LOSSES = (
     losses.ForwardKL,
     losses.ReverseKL,
@@ -52,8 +53,14 @@ def _as_loss(name, loss):
     )
 
 
+def _is_sparse(structure):
+    return isinstance(structure, dict) and set(structure) == SPARSE
+
+
 def pick(structure, key, what):
     """The entry of `structure` that the soft loss under `key` is about."""
+    if key == SINGLE and _is_sparse(structure):
+        return structure
     if isinstance(structure, dict) and key in structure:
         return structure[key]
     if key == SINGLE:
@@ -150,6 +157,8 @@ class SoftLosses:
         for key, loss in self.named.items():
             teacher = pick(teacher_outputs, key, "the teacher")
             student = pick(student_outputs, key, "the student")
+            if _takes_sparse(loss, teacher):
+                continue
             check_same_shape(
                 f"teacher's output {key!r}",
                 teacher,
@@ -207,3 +216,16 @@ def _labels(labels, key, loss):
 
 def _temperature(loss):
     return getattr(loss, "temperature", None)
+
+
+def _takes_sparse(loss, teacher):
+    """Whether the targets are sparse, as the loss then must know."""
+    sparse = _is_sparse(teacher)
+    if sparse != getattr(loss, "takes_sparse", False):
+        raise ValueError(
+            f"The teacher's targets are {'sparse' if sparse else 'full'}, "
+            f"`{type(loss).__name__}` takes "
+            f"{'full logits' if sparse else 'sparse ones'}. Use "
+            f"`{'kd.cache.SparseForwardKL' if sparse else 'kd.losses'}`"
+        )
+    return sparse
