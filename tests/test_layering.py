@@ -11,6 +11,7 @@ FLOORS = [
     [
         *("divergences", "schedules"),
         *("taps", "recording", "teachers", "students", "data", "export"),
+        "augment",
     ],
     ["temperatures", "losses", "cache"],
     ["matching", "_stage"],

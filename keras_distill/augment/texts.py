@@ -1,0 +1,115 @@
+"""Text files, and telling whether two texts are the same."""
+
+import hashlib
+import pathlib
+import re
+import unicodedata
+
+WORD = re.compile(r"\w+")
+
+
+def text_key(text):
+    """A hash that texts share which differ in case, spaces or punctuation.
+
+    Args:
+        text: String.
+
+    Returns:
+        Bytes, 16 of them, the same in every process and on every machine.
+
+    Example:
+
+    >>> text_key("A  good film.") == text_key("a good film")
+    True
+    >>> text_key("?") == text_key("!")  # Nothing else is left to compare.
+    False
+    """
+    text = unicodedata.normalize("NFKC", text).casefold()
+    normal = " ".join(WORD.findall(text)) or "".join(text.split())
+    return hashlib.blake2b(normal.encode(), digest_size=16).digest()
+
+
+def deduplicate(texts, exclude=()):
+    """The first of each text, without those in `exclude`.
+
+    Args:
+        texts: Iterable of strings.
+        exclude: Sequence of collections of texts that must not come back,
+            such as `(dev, test)`: lists of strings, or objects with `texts`.
+
+    Returns:
+        List of strings, in their order. Texts with the same `text_key` are
+        the same text.
+
+    Raises:
+        ValueError: if `exclude` is one collection instead of several.
+
+    Example:
+
+    >>> deduplicate(["Good.", "bad", "good", "fine"], exclude=(["Bad!"],))
+    ['Good.', 'fine']
+    """
+    seen = keys_of(exclude)
+    kept = []
+    for text in texts:
+        key = text_key(text)
+        if key not in seen:
+            seen.add(key)
+            kept.append(text)
+    return kept
+
+
+def keys_of(collections):
+    """Set of the keys of all texts in several collections."""
+    if hasattr(collections, "texts") or any(
+        isinstance(collection, str) for collection in collections
+    ):
+        raise ValueError(
+            "`exclude` must hold collections of texts, for example "
+            f"exclude=(dev, test). Received: exclude={collections!r:.80}"
+        )
+    return {
+        text_key(text)
+        for collection in collections
+        for text in getattr(collection, "texts", collection)
+    }
+
+
+def read_texts(path):
+    """The texts of a file, one a line.
+
+    Args:
+        path: Path of a UTF-8 text file. Empty lines are left out.
+
+    Returns:
+        List of strings, without spaces around them.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if the file has no text, or is not UTF-8.
+
+    Example:
+
+    >>> read_texts("more.txt")
+    Traceback (most recent call last):
+    FileNotFoundError: There is no such file. Received: path='more.txt'
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no such file. Received: path={str(path)!r}"
+        )
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"The file must be UTF-8 text. Received: path={str(path)!r}, "
+            f"{error}"
+        ) from error
+    texts = [line.strip() for line in lines if line.strip()]
+    if not texts:
+        raise ValueError(
+            "The file must hold one text a line. Received: "
+            f"path={str(path)!r}, which has none"
+        )
+    return texts
