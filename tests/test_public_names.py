@@ -1,29 +1,46 @@
 """What scripts outside the repository call: a name that goes breaks them."""
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 
 import keras_distill as kd
 
 NAMES = {
-    "": """Distiller Ensemble Match Stage annealing_kd_stages attention_maps
-        callbacks data divergences export hidden_states losses schedules
-        students temperatures uniform_layer_map""",
-    "callbacks": "AnnealTemperature AnnealWeight StageSwitch",
-    "data": """EncodedDataset TextDataset TextSplits UNLABELLED batches
-        bert_preprocessor encode keep_labels load train_vocabulary
-        write_vocabulary""",
-    "export": """ExportError ExportOptions ExportReport litert
-        measure_latency saved_model""",
-    "losses": """AnnealedMSE AttentionCE AttentionMSE BinaryKL FeatureLoss
-        FlowOfSolution ForwardKL GeneralizedJSD HiddenCosine HiddenMSE
-        LogitsMSE NeuronSelectivity PatientKD ReverseKL SoftCrossEntropy""",
-    "students": "bilstm mean_pooled_classifier shrink text_cnn",
+    "": """Distiller Ensemble GKDDistiller Match Stage annealing_kd_stages
+        attention_maps augment cache callbacks data divergences export gkd
+        hidden_states losses schedules students temperatures
+        uniform_layer_map""",
+    "augment": """Chain Deletion EmbeddingReplacement MaskOrReplace
+        MaskedLMReplacement Masking NGramSampling SameContextReplacement
+        deduplicate delete_tokens mask_tokens neighbour_table read_texts
+        replace_tokens sample_token_ngram text_key transfer_set""",
+    "cache": """CacheError Layout Manifest Sampled SparseForwardKL TopK attach
+        dense_logits sparse_forward_kl write write_with_beam""",
+    "callbacks": "AnnealTemperature AnnealWeight StageSwitch continuation_kd",
+    "data": """EncodedDataset PromptSplits TextDataset TextSplits UNLABELLED
+        batches bert_preprocessor encode keep_labels load load_prompts
+        train_vocabulary write_vocabulary""",
+    "divergences": """adaptive_kl align_temperature alpha_beta binary_kl
+        forward_kl generalized_jsd reverse_kl skew_kl skew_reverse_kl
+        soft_cross_entropy total_variation""",
+    "export": """ExportError ExportOptions ExportReport litert measure_latency
+        model_card saved_model""",
+    "gkd": """DatasetResponses GKDDistiller GKDPreprocessor Generator
+        LanguageModel ReplayBuffer Rows Sampling Source StudentSampler
+        TeacherSampler WritingScorer WritingScores token_divergence""",
+    "losses": """AdaptiveKL AlphaBeta AnnealedMSE AttentionCE AttentionMSE
+        BinaryKL ContinuationMSE DIST DKD FeatureLoss FlowOfSolution ForwardKL
+        GeneralizedJSD HiddenCosine HiddenMSE LogitsMSE MiniLMRelation NKD
+        NeuronSelectivity PatientKD RKDAngle RKDDistance ReverseKL SkewKL
+        SkewReverseKL SoftBinaryCrossEntropy SoftCrossEntropy
+        StandardizedKL TTM TotalVariation WSLD WTTM""",
+    "students": """bilstm mean_pooled_classifier shrink shrink_causal_lm
+        text_cnn""",
 }
 FUNCTIONS = {
-    "divergences": """align_temperature binary_kl forward_kl generalized_jsd
-        reverse_kl soft_cross_entropy""",
     "schedules": "Cosine Exponential Linear Piecewise Schedule StepDown",
     "temperatures": "CWSM FLSW cwsm_temperature flsw_temperature",
 }
@@ -59,6 +76,13 @@ ARGUMENTS = {
         "max_temperature=7 epochs_per_temperature=2 hard_epochs=4"
     ),
     "Ensemble": "models weights=None average='probabilities'",
+    "GKDDistiller": (
+        "teacher student beta=0.5 lmbda=0.5 seq_kd=False temperature=0.9 "
+        "loss_temperature=1.0 max_completion_length=512 "
+        "granularity='sample' seed=None"
+    ),
+    "cache.write": "teacher dataset path",
+    "cache.attach": "dataset path",
     "students.shrink": "teacher num_layers=4 hidden_dim=None",
     "students.text_cnn": "num_classes embeddings",
     "students.bilstm": "num_classes embeddings",
@@ -75,15 +99,15 @@ def look_up(path):
 
 
 def public(module):
-    return {name for name in vars(module) if not name.startswith("_")}
+    return {name for name in dir(module) if not name.startswith("_")}
 
 
 def submodules(module):
-    """Modules inside the package are there once they are imported."""
+    """Modules inside a package are there once they are imported."""
     return {
         name
-        for name, value in vars(module).items()
-        if inspect.ismodule(value) and name not in NAMES[""].split()
+        for name in public(module)
+        if module is not kd and inspect.ismodule(getattr(module, name))
     }
 
 
@@ -91,6 +115,21 @@ def submodules(module):
 def test_public_names(module):
     thing = look_up(module)
     assert public(thing) - submodules(thing) == set(NAMES[module].split())
+    assert all(getattr(thing, name) is not None for name in public(thing))
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="has no attribute 'distill'"):
+        kd.distill  # noqa: B018
+
+
+def test_help_does_not_wait_for_tensorflow():
+    code = (
+        "import sys, keras_distill\n"
+        "from keras_distill.cli import program\n"
+        "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 @pytest.mark.parametrize("module", FUNCTIONS)

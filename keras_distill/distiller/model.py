@@ -171,9 +171,8 @@ class Distiller(AroundStudent):
         if not (isinstance(loss, str) and loss == "unchanged"):
             checks.check_hard_loss(loss, self.student)
             names = getattr(self, "output_names", None)
-            self._compile_loss = checks.compiled_loss(
-                loss, self._loss_weights, names
-            )
+            weights = self._loss_weights
+            self._compile_loss = checks.compiled_loss(loss, weights, names)
             self.make_test_function(force=True)
         if not (isinstance(soft_loss, str) and soft_loss == "unchanged"):
             soft_losses = SoftLosses(soft_loss)
