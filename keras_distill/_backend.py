@@ -1,6 +1,7 @@
 """The few things that Keras has no public name for, in one place."""
 
 import keras
+import numpy as np
 from keras.src.backend import compute_output_spec
 from keras.src.backend import get_keras_mask
 from keras.src.backend import set_keras_mask
@@ -99,19 +100,61 @@ def nested_layers(model):
     return list(model._flatten_layers())
 
 
+def replicas(model):
+    """How many copies of a model Keras trains at a time."""
+    if keras.backend.backend() == "jax":
+        return 1
+    return model.distribute_strategy.num_replicas_in_sync
+
+
 def prepare_batches(model, function, prepare):
     """Keras' train or test `function`, on the batches that `prepare` makes.
-
-    On JAX `fit` takes the values out of the variables and passes them along
-    as state: they are put back, so that `prepare` can read and assign them.
 
     Args:
         model: `keras.Model`.
         function: `model.train_function` or `model.test_function`.
-        prepare: Callable: the data of a step to the data in its place.
+        prepare: Callable: the data of a step to the data in its place, a dict
+            of arrays. Of several replicas each gets its share of the rows of
+            all arrays with more than one axis.
     """
-    if keras.backend.backend() != "jax":
+    if keras.backend.backend() == "jax":
+        return _prepare_on_jax(model, function, prepare)
+    if replicas(model) == 1:
         return lambda iterator: function(iter([prepare(next(iterator))]))
+    strategy = model.distribute_strategy
+
+    def gathered(value):
+        parts = strategy.experimental_local_results(value)
+        return np.concatenate([np.asarray(part) for part in parts])
+
+    def prepared(iterator):
+        data = keras.tree.map_structure(
+            lambda value: None if value is None else gathered(value),
+            next(iterator),
+        )
+        shares = {
+            name: np.split(array, replicas(model))
+            if array.ndim > 1
+            else [array] * replicas(model)
+            for name, array in prepare(data).items()
+        }
+        data = strategy.experimental_distribute_values_from_function(
+            lambda context: {
+                name: parts[context.replica_id_in_sync_group]
+                for name, parts in shares.items()
+            }
+        )
+        return function(iter([data]))
+
+    return prepared
+
+
+def _prepare_on_jax(model, function, prepare):
+    """`prepare_batches` where `fit` passes the variables' values as state.
+
+    It takes them out of the variables: they are put back, so that `prepare`
+    can read and assign them.
+    """
 
     def prepared(state, iterator):
         data = next(iterator)
@@ -130,3 +173,16 @@ def prepare_batches(model, function, prepare):
         return function(state, iter([data]))
 
     return prepared
+
+
+def after(value, tensors):
+    """`value`, known no sooner than all of `tensors` are.
+
+    Keeps TensorFlow from starting the next round of a loop beside this one.
+    """
+    if keras.backend.backend() == "jax":
+        return value
+    import tensorflow as tf
+
+    with tf.control_dependencies(tensors):
+        return tf.identity(value)

@@ -24,9 +24,10 @@ def check_lmbda(lmbda, sft_weight, sources):
     if callable(lmbda):
         for step in SCHEDULE_STEPS:
             check_probability(lmbda(step), f" at step {step} of {lmbda!r}")
-        return
-    check_probability(lmbda)
-    drawn = [s for s, p in zip(sources, (lmbda, 1 - lmbda)) if p > 0]
+        drawn = sources
+    else:
+        check_probability(lmbda)
+        drawn = [s for s, p in zip(sources, (lmbda, 1 - lmbda)) if p > 0]
     if sft_weight and not any(DATASET in source.names for source in drawn):
         raise ValueError(
             "`sft_weight` weights the data set's responses, which are never "
@@ -82,7 +83,10 @@ def pair_of_sources(sources, seq_kd):
             "Pass either `seq_kd` or `sources`. Received: both"
         )
     if sources[0] is sources[1]:
-        raise ValueError("The two `sources` must be different objects")
+        raise ValueError(
+            "`sources` must be a pair of two different sources. "
+            f"Received: sources={sources!r}"
+        )
     return tuple(sources)
 
 

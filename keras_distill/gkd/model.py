@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_distill._backend import check_backend
 from keras_distill._backend import prepare_batches
+from keras_distill._backend import replicas
 from keras_distill.distiller.around_student import AroundStudent
 from keras_distill.distiller.checks import check_callbacks
 from keras_distill.gkd import arguments
@@ -242,13 +243,18 @@ class GKDDistiller(AroundStudent):
             float(self.state.lmbda),
             int(self.state.seed),
             step,
-            self.micro_batch_size or 1,
+            self._rows_multiple,
         )
         self.state.step.assign(step + 1)
         return batch
 
     def _responses(self, data):
-        return self.rollout.responses(checks.only_inputs(data))
+        inputs = checks.only_inputs(data)
+        return self.rollout.responses(inputs, replicas(self))
+
+    @property
+    def _rows_multiple(self):
+        return replicas(self) * (self.micro_batch_size or 1)
 
     def training_loss(self, x, teacher_states, counts, number, training=True):
         """The share of a part of the batch in the batch's loss.

@@ -89,15 +89,14 @@ class Rollout:
                 found = source(rows.take(index), limits[index], source_seed)
                 rows = rows.replaced(index, found)
         statistics = self._statistics(rows)
-        missing = -len(rows) % rows_multiple
-        filled = rows.resized(_trimmed_width(rows)).with_empty(missing)
-        return model_inputs(filled) | {"statistics": statistics}
+        inputs = model_inputs(rows, rows_multiple)
+        return inputs | {"statistics": statistics}
 
-    def responses(self, batch):
-        """What the model reads to evaluate the data set's responses."""
+    def responses(self, batch, rows_multiple=1):
+        """What the models read to evaluate the data set's responses."""
         rows = self._checked(batch)
         _check_responses(rows, "`evaluate` compares the models on responses")
-        return model_inputs(rows.resized(_trimmed_width(rows)))
+        return model_inputs(rows, rows_multiple)
 
     def _checked(self, batch):
         rows = from_batch(batch, DATASET)
@@ -141,18 +140,22 @@ def _check_responses(rows, why):
         )
 
 
-def model_inputs(rows):
+def model_inputs(rows, rows_multiple=1):
     """What the compiled step reads.
 
     Args:
         rows: `Rows`.
+        rows_multiple: Integer. Empty rows are added up to a multiple.
 
     Returns:
-        Dict of arrays of shape `[rows, width]`: `"token_ids"`, int32;
+        Dict of arrays of shape `[rows, width]`, with a width in quarters
+        that the longest row needs: `"token_ids"`, int32;
         `"padding_mask"`, boolean, prompts and completions; and the boolean
         masks `"completion_mask"` and `"response_mask"`, completions of all
         origins and those of the data set.
     """
+    missing = -len(rows) % rows_multiple
+    rows = rows.resized(_trimmed_width(rows)).with_empty(missing)
     prompts, completions = rows.masks()
     return {
         "token_ids": rows.token_ids,

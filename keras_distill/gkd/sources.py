@@ -132,14 +132,16 @@ class _ModelSampler(Source):
         return dataclasses.replace(
             rows,
             token_ids=token_ids,
-            lengths=self._within_vocabulary(token_ids, lengths),
+            lengths=self._within_vocabulary(rows, token_ids, lengths),
             origins=np.full(len(rows), self.names[0], object),
         )
 
-    def _within_vocabulary(self, token_ids, lengths):
+    def _within_vocabulary(self, rows, token_ids, lengths):
         """Ends completions before a token that only one model knows."""
+        width = token_ids.shape[1]
         unknown = token_ids >= self._vocabulary_size
-        first = np.where(unknown.any(1), unknown.argmax(1), token_ids.shape[1])
+        unknown &= np.arange(width) >= rows.prompt_lengths[:, None]
+        first = np.where(unknown.any(1), unknown.argmax(1), width)
         return np.minimum(lengths, first).astype("int32")
 
 

@@ -27,14 +27,21 @@ def _part(parts, index):
     return {name: value[index] for name, value in parts.items()}
 
 
+def _over_replicas(values):
+    """The sum of each replica's `values`, on TensorFlow."""
+    import tensorflow as tf
+
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return values
+    context = tf.distribute.get_replica_context()
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+
 def tensorflow_step(distiller, x):
     """Adds up the gradients of all micro-batches and applies them."""
     import tensorflow as tf
 
-    counts = token_counts(x)
-    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-        context = tf.distribute.get_replica_context()
-        counts = context.all_reduce(tf.distribute.ReduceOp.SUM, counts)
+    counts = _over_replicas(token_counts(x))
     variables = distiller.trainable_variables
     parts = _parts(x, distiller.micro_batch_size)
     number = ops.shape(parts["token_ids"])[0]
@@ -63,7 +70,7 @@ def tensorflow_step(distiller, x):
             parallel_iterations=1,
         )
     distiller.optimizer.apply_gradients(zip(gradients, variables))
-    distiller.update_metrics(x, terms, counts)
+    distiller.update_metrics(x, _over_replicas(terms), counts)
     return distiller.get_metrics_result()
 
 
@@ -140,17 +147,17 @@ def _jax_logs(distiller, metrics_state, arguments):
     return logs, _current(scope, variables)
 
 
-def _evaluate(distiller, x):
-    counts = token_counts(x)
-    teacher_states = distiller.token_losses.teacher_states(x)
-    _, terms = distiller.training_loss(x, teacher_states, counts, 1, False)
-    return terms, counts
-
-
 def tensorflow_test_step(distiller, x):
     """Updates the metrics with the losses of a batch."""
-    distiller.update_metrics(x, *_evaluate(distiller, x))
+    counts = _over_replicas(token_counts(x))
+    terms = _over_replicas(_evaluated(distiller, x, counts))
+    distiller.update_metrics(x, terms, counts)
     return distiller.get_metrics_result()
+
+
+def _evaluated(distiller, x, counts):
+    teacher_states = distiller.token_losses.teacher_states(x)
+    return distiller.training_loss(x, teacher_states, counts, 1, False)[1]
 
 
 def jax_test_step(distiller, state, x):
@@ -158,8 +165,9 @@ def jax_test_step(distiller, state, x):
     trainable, non_trainable, metrics_state = state
     mapping = _mapping(distiller.trainable_variables, trainable)
     mapping += _mapping(distiller.non_trainable_variables, non_trainable)
+    counts = token_counts(x)
     with keras.StatelessScope(mapping, collect_losses=True):
-        terms, counts = _evaluate(distiller, x)
+        terms = _evaluated(distiller, x, counts)
     logs, metrics_state = _jax_logs(
         distiller, metrics_state, (x, terms, counts)
     )
