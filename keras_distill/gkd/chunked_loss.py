@@ -8,6 +8,7 @@ pass needs is of the size of the hidden states and of the head.
 import keras
 from keras import ops
 
+from keras_distill._backend import after
 from keras_distill._backend import vjp
 
 
@@ -91,12 +92,12 @@ class ChunkedDivergence:
         def body(start, total, d_states, *d_values):
             value, gradients = self._chunk(start, states, *values)
             first, *rest = (ops.cast(g, "float32") for g in gradients)
-            return (
-                start + self.chunk_tokens,
-                total + value,
+            gradients = [
                 ops.slice_update(d_states, (start, 0), first),
                 *(d + more for d, more in zip(d_values, rest)),
-            )
+            ]
+            following = after(start + self.chunk_tokens, gradients)
+            return following, total + value, *gradients
 
         zeros = [ops.zeros(ops.shape(x), "float32") for x in (states, *values)]
         _, total, *gradients = ops.while_loop(

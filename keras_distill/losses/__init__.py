@@ -25,6 +25,11 @@ from keras_distill.losses.multi_label import (
 from keras_distill.losses.relations import MiniLMRelation as MiniLMRelation
 from keras_distill.losses.relations import RKDAngle as RKDAngle
 from keras_distill.losses.relations import RKDDistance as RKDDistance
+from keras_distill.losses.sequence import AdaptiveKL as AdaptiveKL
+from keras_distill.losses.sequence import AlphaBeta as AlphaBeta
+from keras_distill.losses.sequence import SkewKL as SkewKL
+from keras_distill.losses.sequence import SkewReverseKL as SkewReverseKL
+from keras_distill.losses.sequence import TotalVariation as TotalVariation
 from keras_distill.losses.standardized import TTM as TTM
 from keras_distill.losses.standardized import WTTM as WTTM
 from keras_distill.losses.standardized import StandardizedKL as StandardizedKL
