@@ -186,16 +186,3 @@ def after(value, tensors):
 
     with tf.control_dependencies(tensors):
         return tf.identity(value)
-
-
-def after(value, tensors):
-    """`value`, known no sooner than all of `tensors` are.
-
-    Keeps TensorFlow from starting the next round of a loop beside this one.
-    """
-    if keras.backend.backend() == "jax":
-        return value
-    import tensorflow as tf
-
-    with tf.control_dependencies(tensors):
-        return tf.identity(value)
