@@ -1,5 +1,8 @@
 """What tests need from the backend in use."""
 
+import subprocess
+import sys
+
 import keras
 import numpy as np
 
@@ -40,3 +43,18 @@ def twin(thing):
     return keras.saving.deserialize_keras_object(
         keras.saving.serialize_keras_object(thing)
     )
+
+
+def run_snippets(card):
+    """Runs the code of a card where it lies; what it prints."""
+    blocks = card.read_text().split("```python\n")[1:]
+    return [
+        subprocess.run(
+            [sys.executable, "-c", block.split("```")[0]],
+            cwd=card.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for block in blocks
+    ]

@@ -13,16 +13,21 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+from helpers import run_snippets
 
 from keras_distill import data
 from keras_distill.cli import arms
+from keras_distill.cli import cards
 from keras_distill.cli import distill
 from keras_distill.cli import main
 from keras_distill.cli import report
 from keras_distill.cli import run_folder
 from keras_distill.cli import sources
 from keras_distill.cli import training
+from keras_distill.cli import transfer
 from keras_distill.cli.options import Distill
+from keras_distill.cli.options import Transfer
+from keras_distill.cli.options import What
 from keras_distill.cli.problems import UsageProblem
 from keras_distill.cli.run_folder import Phase
 from keras_distill.cli.run_folder import RunFolder
@@ -127,6 +132,10 @@ WRONG_OPTIONS = [
     (["--teacher", "no/such/folder"], "no such folder"),
     (["--teacher", "none.keras"], "exists"),
     (["--data", "none.tsv"], "no such file"),
+    (["--transfer", "augment"], "augment:20"),
+    (["--transfer", "augment:0"], "augment:0"),
+    (["--transfer", "double:3"], "double:3"),
+    (["--unlabelled", "none.txt"], "exists"),
 ]
 
 
@@ -301,6 +310,7 @@ def counting(monkeypatch):
     counted = Counting()
     monkeypatch.setattr(distill, "plan", counted.plan)
     monkeypatch.setattr(report, "write", lambda *args: None)
+    monkeypatch.setattr(cards, "write", lambda *args: None)
     return counted
 
 
@@ -407,6 +417,78 @@ def test_changed_file_changes_the_fingerprint(texts):
     assert sources.data_identity(settings) != before
 
 
+def test_transfer_set_comes_between_data_and_signal(tmp_path):
+    before = plan_of(tmp_path, student="shrink")
+    settings = settings_of(output=tmp_path, student="shrink")
+    assert (settings.transfer, settings.epochs) == (None, 4)
+    options = dataclasses.replace(
+        Distill(),
+        transfer=Transfer(transfer="augment:3"),
+        what=What(student="shrink", output=tmp_path),
+    )
+    settings = settle(options)
+    assert (settings.transfer, settings.epochs) == (3, 12)
+    folder = RunFolder(tmp_path, "distill")
+    phases = distill.plan(settings, {}, folder, Screen())
+    assert [p.name for p in phases[:4]] == [
+        "data",
+        "transfer",
+        "teacher",
+        "signal",
+    ]
+    after = run_folder.fingerprints(phases)
+    same = {name for name in before if before[name] == after[name]}
+    assert same == {"data", "teacher", "export_teacher"}
+
+
+class FewTexts:
+    """Texts of which one occurs in each part."""
+
+    splits = data.TextSplits(
+        **{
+            part: data.TextDataset([f"{part} one", f"{part} two"], [0, 1])
+            for part in ("train", "dev", "test")
+        },
+        label_names=["x", "y"],
+    )
+    preprocessor = staticmethod(
+        lambda texts: {
+            "token_ids": np.array([[len(t), 0] for t in texts]),
+            "padding_mask": np.array([[1, 0]] * len(texts)),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("more.txt", "new\n\ntrain one\nDev two\ntest one\nnew\nother\n"),
+        ("more.tsv", "text\nnew\ntrain one\ndev two\nother\n"),
+        ("more.csv", "id,text\n1,new\n2,test two\n3,other\n"),
+    ],
+)
+def test_unlabelled_texts_without_those_of_other_parts(file, content, tmp_path):
+    path = tmp_path / file
+    path.write_text(content)
+    options = dataclasses.replace(Distill(), transfer=Transfer(unlabelled=path))
+    found = transfer.build(settle(options), FewTexts, tmp_path)
+    assert found["texts"] == 2
+    held = run_folder.read_json(tmp_path / transfer.TEXTS)
+    assert held == ["new", "other"]
+    encoded = transfer.load(tmp_path)
+    assert encoded.labels.tolist() == [-1, -1]
+    assert encoded.inputs["token_ids"][:, 0].tolist() == [3, 5]
+    assert encoded.lengths.tolist() == [1, 1]
+
+
+def test_no_transfer_text_left(tmp_path):
+    path = tmp_path / "more.txt"
+    path.write_text("train one\n")
+    options = dataclasses.replace(Distill(), transfer=Transfer(unlabelled=path))
+    with pytest.raises(UsageProblem, match="No transfer text"):
+        transfer.build(settle(options), FewTexts, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("seeds", "expected"), [((2,), (0, 1)), ((7, 3), (7, 3))]
 )
@@ -482,6 +564,7 @@ def check_report(path, names, seeds):
         "settings",
         "data",
         "models",
+        "difference",
         "seconds",
         "machine",
     }
@@ -528,6 +611,11 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
         "distilled_seed_5",
         "all_labels_seed_5",
     ]
+    assert "McNemar" not in out
+    assert re.search(r"(istillation h|difference can be shown)", out)
+    card = (tmp_path / "out" / "export" / "README.md").read_text()
+    assert "20 labels" in card
+    assert "95 % interval" in card
     names = ["teacher", "control", "distilled", "all_labels"]
     held = check_report(tmp_path / "out" / "report.json", names, [3, 5])
     assert [m["labels"] for m in held["models"]] == [120, 20, 20, 120]
@@ -553,6 +641,26 @@ def test_every_student_and_method(arguments, call, tmp_path):
     assert call(*arguments)[0] == 0
     names = ["teacher", "control", "distilled"]
     check_report(tmp_path / "out" / "report.json", names, [0])
+
+
+@pytest.mark.large
+def test_distilled_with_a_transfer_set(call, tmp_path):
+    more = tmp_path / "more.txt"
+    more.write_text("a fine text\nthe dull text\n")
+    arguments = ["--transfer", "augment:2", "--unlabelled", str(more)]
+    assert call(*arguments, "--labels", "40")[0] == 0
+    out = tmp_path / "out"
+    held = run_folder.read_json(out / "phases" / "transfer.json")["result"]
+    assert held["texts"] > 100
+    records = [
+        run_folder.read_json(out / "phases" / f"{arm}_seed_0.json")["result"]
+        for arm in ("control", "distilled", "all_labels")
+    ]
+    assert [r["texts"] for r in records] == [40, 120 + held["texts"], 120]
+    assert [r["labels"] for r in records] == [40, 40, 120]
+    card = out / "export" / "README.md"
+    assert "variations" in card.read_text()
+    assert set(run_snippets(card)) <= {"good", "bad"}
 
 
 @pytest.mark.large

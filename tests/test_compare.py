@@ -1,12 +1,11 @@
 """`kd.compare`: cells that continue, arms that learn what they should."""
 
 import json
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
+from helpers import run_snippets
 
 from keras_distill import data
 from keras_distill import losses
@@ -378,21 +377,6 @@ def test_one_model_is_not_a_way_to_build_many(task, tmp_path):
 
 def test_slugs():
     assert arms_module.slug("KD + transfer, T=4") == "kd-transfer-t-4"
-
-
-def run_snippets(card):
-    """Runs the code of a card where it lies; what it prints."""
-    blocks = card.read_text().split("```python\n")[1:]
-    return [
-        subprocess.run(
-            [sys.executable, "-c", block.split("```")[0]],
-            cwd=card.parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        for block in blocks
-    ]
 
 
 @pytest.mark.large

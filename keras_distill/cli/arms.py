@@ -15,6 +15,7 @@ from keras_distill import matching
 from keras_distill import stages
 from keras_distill import students
 from keras_distill import taps
+from keras_distill.cli import run_folder
 from keras_distill.cli import teaching
 from keras_distill.cli import training
 from keras_distill.cli.problems import as_usage_problem
@@ -47,6 +48,11 @@ class Arm:
     def file(self):
         """The student's file, relative to the run's folder."""
         return pathlib.Path("students") / f"{self.name}.keras"
+
+    @property
+    def predictions(self):
+        """The file of its logits for the test part, likewise."""
+        return pathlib.Path("students") / f"{self.name}_test_logits.npy"
 
 
 def kinds(settings):
@@ -116,23 +122,32 @@ def train(arm, settings, corpus, folder, screen):
         [*_stages(model, settings), best],
         screen,
     )
+    logits = training.predict(student, corpus.encoded["test"])
     training.save(student, folder / arm.file)
+    with run_folder.complete_file(folder / arm.predictions) as draft:
+        np.save(draft, logits)
     return {
         "labels": int((encoded.labels != data.UNLABELLED).sum()),
         "texts": len(encoded),
         "best_epoch": best.epoch,
         "parameters": student.count_params(),
         "dev_accuracy": best.accuracy,
-        "test_accuracy": training.accuracy(student, corpus.encoded["test"]),
+        "test_accuracy": training.accuracy_of(
+            logits, corpus.encoded["test"].labels
+        ),
     }
 
 
 def _train_texts(arm, settings, corpus):
     """What the arm sees of the train part."""
     encoded = corpus.encoded["train"]
+    if arm.kind == DISTILLED:
+        encoded = corpus.taught
     if arm.kind != ALL_LABELS and settings.labels is not None:
         few = data.keep_labels(corpus.splits, settings.labels, arm.seed)
-        encoded = training.with_labels(encoded, few.train.labels)
+        labels = encoded.labels.copy()
+        labels[: len(few.train)] = few.train.labels
+        encoded = training.with_labels(encoded, labels)
     if arm.kind == DISTILLED:
         return encoded
     labelled = np.flatnonzero(encoded.labels != data.UNLABELLED)
@@ -170,18 +185,32 @@ def _distiller(student, settings, folder):
     if settings.method != "hidden":
         return Distiller(teacher=None, student=student)
     teacher = training.load(folder / teaching.MODEL)
+    matches = hidden_matches(settings.student, teacher, student)
+    return Distiller(teacher=teacher, student=student, matches=matches)
+
+
+def hidden_matches(kind, teacher, student):
+    """The layers that are to agree, in the method `hidden`.
+
+    Args:
+        kind: String, of the student: `"bilstm"` or `"shrink"`.
+        teacher: `keras.Model`.
+        student: `keras.Model`.
+
+    Returns:
+        List of `Match`.
+    """
     states = taps.hidden_states(teacher)
-    if settings.student == "bilstm":
+    if kind == "bilstm":
         pairs = [(states[-1], student.get_layer("bilstm"))]
     else:
         own = taps.hidden_states(student)
         layers = matching.uniform_layer_map(len(states) - 1, len(own) - 1)
         pairs = [(states[t], own[s]) for t, s in layers]
-    matches = [
+    return [
         matching.Match(t, s, losses.HiddenMSE(), weight=1.0 / len(pairs))
         for t, s in pairs
     ]
-    return Distiller(teacher=teacher, student=student, matches=matches)
 
 
 def _compile(model, steps, settings):
@@ -215,11 +244,23 @@ def _soft_loss(settings):
 def _stages(model, settings):
     if not isinstance(model, Distiller) or settings.method != "annealing":
         return []
-    highest = int(settings.temperature)
-    hold = max(1, int(0.75 * settings.epochs) // highest)
-    recipe = stages.annealing_kd_stages(
+    recipe = annealing_stages(int(settings.temperature), settings.epochs)
+    return [callbacks.StageSwitch(recipe)]
+
+
+def annealing_stages(highest, epochs):
+    """Annealing-KD in so many epochs, three quarters of them annealing.
+
+    Args:
+        highest: Integer, the temperature at the start.
+        epochs: Integer, more than `highest`.
+
+    Returns:
+        List of two `Stage`.
+    """
+    hold = max(1, int(0.75 * epochs) // highest)
+    return stages.annealing_kd_stages(
         max_temperature=highest,
         epochs_per_temperature=hold,
-        hard_epochs=settings.epochs - highest * hold,
+        hard_epochs=epochs - highest * hold,
     )
-    return [callbacks.StageSwitch(recipe)]

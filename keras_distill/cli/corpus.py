@@ -10,6 +10,8 @@ from keras_distill import data
 from keras_distill.cli import run_folder
 from keras_distill.cli import sources
 from keras_distill.cli import teacher_models
+from keras_distill.cli import training
+from keras_distill.cli import transfer
 from keras_distill.cli.problems import UsageProblem
 from keras_distill.cli.problems import as_usage_problem
 from keras_distill.cli.settings import SMOKE_ROWS
@@ -61,6 +63,21 @@ class Corpus:
                 )
                 for part in PARTS
             }
+
+    @functools.cached_property
+    def transfer(self):
+        """The transfer set as `data.EncodedDataset`, or None."""
+        if not transfer.is_wanted(self.settings):
+            return None
+        return transfer.load(self.folder)
+
+    @functools.cached_property
+    def taught(self):
+        """What the teacher labels: the train part, then the transfer set."""
+        train = self.encoded["train"]
+        if self.transfer is None:
+            return train
+        return training.joined(train, self.transfer)
 
     @functools.cached_property
     def preprocessor(self):

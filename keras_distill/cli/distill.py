@@ -3,11 +3,13 @@
 import functools
 
 from keras_distill.cli import arms
+from keras_distill.cli import cards
 from keras_distill.cli import corpus as texts
 from keras_distill.cli import report
 from keras_distill.cli import sources
 from keras_distill.cli import teaching
 from keras_distill.cli import training
+from keras_distill.cli import transfer
 from keras_distill.cli.run_folder import Phase
 from keras_distill.cli.run_folder import RunFolder
 from keras_distill.cli.settings import settle
@@ -40,6 +42,7 @@ def run(options, screen):
     settings = settle(options)
     sources.model_kind(settings.teacher)
     sources.check_data(settings.data)
+    transfer.check(settings)
     identities = {
         **sources.teacher_identity(settings),
         **sources.data_identity(settings),
@@ -48,7 +51,8 @@ def run(options, screen):
     phases = plan(settings, identities, folder, screen)
     folder.execute(phases, screen, options.run.redo)
     screen.phase = None
-    report.write(settings, folder, phases, screen)
+    held = report.write(settings, folder, phases, screen)
+    cards.write(held, texts.Corpus(folder.path, settings), folder.path)
 
 
 def plan(settings, identities, folder, screen):
@@ -64,7 +68,28 @@ def plan(settings, identities, folder, screen):
         List of `Phase`.
     """
     corpus = texts.Corpus(folder.path, settings)
-    first = [
+    return [
+        *first_phases(settings, identities, corpus, folder, screen),
+        *_student_phases(settings, corpus, folder, screen),
+        *_export_phases(settings, corpus, folder),
+    ]
+
+
+def first_phases(settings, identities, corpus, folder, screen):
+    """The phases before the students: texts, teacher, its logits.
+
+    Args:
+        settings: `Settings`.
+        identities: Dict, what tells the inputs from changed ones.
+        corpus: `Corpus`.
+        folder: `RunFolder`.
+        screen: `Screen`.
+
+    Returns:
+        List of `Phase`.
+    """
+    further = transfer.phases(settings, corpus, folder.path)
+    return [
         Phase(
             name="data",
             title=f"data: {settings.data}",
@@ -74,6 +99,7 @@ def plan(settings, identities, folder, screen):
             summary=texts.summary,
             files=texts.FILES,
         ),
+        *further,
         Phase(
             name="teacher",
             title=f"teacher: {settings.teacher}, fine-tuned if need be",
@@ -87,18 +113,13 @@ def plan(settings, identities, folder, screen):
         ),
         Phase(
             name="signal",
-            title="signal: the teacher's logits for the train texts",
+            title="signal: the teacher's logits for the texts",
             options={},
-            needs=("teacher",),
+            needs=("teacher", *(phase.name for phase in further)),
             run=functools.partial(teaching.signal, corpus, folder.path),
             summary=teaching.signal_summary,
-            files=(teaching.LOGITS,),
+            files=(teaching.LOGITS, teaching.SCORED),
         ),
-    ]
-    return [
-        *first,
-        *_student_phases(settings, corpus, folder, screen),
-        *_export_phases(settings, corpus, folder),
     ]
 
 
@@ -127,7 +148,7 @@ def _student_phases(settings, corpus, folder, screen):
                     arms.train, arm, settings, corpus, folder.path, screen
                 ),
                 summary=teaching.summary,
-                files=(arm.file,),
+                files=(arm.file, arm.predictions),
             )
 
 

@@ -61,6 +61,23 @@ class Texts:
 
 
 @dataclasses.dataclass(frozen=True)
+class Transfer:
+    """Further text for the student to imitate the teacher on.
+
+    None of it occurs in train, dev or test; the teacher labels all of it.
+
+    Args:
+        transfer: 'augment:20': 20 variations of each train text, with words
+            masked, replaced, left out or cut. None: no such text.
+        unlabelled: File with texts without labels: a .txt file, one text a
+            line, or a .tsv or .csv file with the text column. None: none.
+    """
+
+    transfer: str | None = None
+    unlabelled: pathlib.Path | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Teaching:
     """How the teacher is fine-tuned: AdamW with warm-up.
 
@@ -86,8 +103,9 @@ class Learning:
             embeddings and states (bilstm), states (shrink). auto: 64, and the
             teacher's for shrink.
         layers: Layers of the student shrink. auto: half of the teacher's.
-        epochs: Passes over all train texts; a student that sees fewer takes as
-            many steps. auto: 10, and 4 for shrink.
+        epochs: Passes over the train part; a student that sees fewer or more
+            texts takes as many steps. auto: 10, and 4 for shrink; with transfer
+            text three times as many.
         learning_rate: Peak learning rate of Adam. auto: 2e-3; for shrink the
             teacher's.
         batch_size: Texts in each step.
@@ -139,6 +157,7 @@ class Distill:
 
     what: What = What()
     texts: Texts = Texts()
+    transfer: Transfer = Transfer()
     teaching: Teaching = Teaching()
     learning: Learning = Learning()
     run: Run = Run()

@@ -8,6 +8,7 @@ import sys
 import tyro
 
 from keras_distill.cli import quiet
+from keras_distill.cli.compare.options import Compare
 from keras_distill.cli.gkd.options import GKD
 from keras_distill.cli.options import Distill
 from keras_distill.cli.problems import UsageProblem
@@ -17,6 +18,7 @@ from keras_distill.cli.screen import Screen
 # `run(options, screen)`; it is imported when the options are understood.
 COMMANDS = {
     "distill": (Distill, "keras_distill.cli.distill"),
+    "compare": (Compare, "keras_distill.cli.compare.command"),
     "gkd": (GKD, "keras_distill.cli.gkd.command"),
 }
 WRONG_USE = 2

@@ -1,16 +1,16 @@
 """`report.json`, and the table that says the same."""
 
-import os
-import platform
 import statistics
 
-import keras
-import keras_hub
-import tensorflow as tf
+import numpy as np
 
 from keras_distill.cli import arms
 from keras_distill.cli import run_folder
+from keras_distill.cli.corpus import Corpus
+from keras_distill.comparison import results
 from keras_distill.comparison import shipping
+from keras_distill.comparison import verdict
+from keras_distill.comparison.provenance import environment
 
 FILE = "report.json"
 COLUMNS = (
@@ -31,6 +31,9 @@ def write(settings, folder, phases, screen):
         folder: `RunFolder`, all phases finished.
         phases: List of `Phase`.
         screen: `Screen`.
+
+    Returns:
+        Dict: the contents of `report.json`.
     """
     report = {
         "command": "distill",
@@ -40,6 +43,7 @@ def write(settings, folder, phases, screen):
         },
         "data": folder.result("data"),
         "models": models(settings, folder),
+        "difference": difference(settings, folder),
         "seconds": {p.name: folder.record(p.name)["seconds"] for p in phases},
         "machine": machine(),
     }
@@ -51,20 +55,35 @@ def write(settings, folder, phases, screen):
         COLUMNS,
         rows(report),
     )
+    told = verdict.headline(report["difference"])
+    screen.line(f"{told[0].upper()}{told[1:]}")
     screen.line(
         f"Written: {folder.path / FILE}, files in {folder.path / 'export'}"
     )
+    return report
+
+
+def difference(settings, folder):
+    """How much more often the distilled students are right than the control.
+
+    Returns:
+        Dict, from `results.between`, over the test texts and the seeds.
+    """
+    labels = Corpus(folder.path, settings).encoded["test"].labels
+    right = []
+    for kind in (arms.CONTROL, arms.DISTILLED):
+        files = [
+            folder.path / arms.Arm(kind, seed).predictions
+            for seed in settings.seeds
+        ]
+        logits = np.stack([np.load(file) for file in files])
+        right.append(logits.argmax(axis=-1) == labels)
+    return results.between(*right)
 
 
 def machine():
     """Dict, what the results may depend on beside the options."""
-    return {
-        "python": platform.python_version(),
-        "processors": os.cpu_count(),
-        "tensorflow": tf.__version__,
-        "keras": keras.__version__,
-        "keras_hub": keras_hub.__version__,
-    }
+    return environment()
 
 
 def models(settings, folder):

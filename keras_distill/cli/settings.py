@@ -32,6 +32,7 @@ class Settings(Chosen):
         labels: Integer, or None for all labels.
         teacher_epochs: Integer, or None for one that follows from what the
             teacher turns out to be.
+        transfer: Integer, how many variations of each train text, or None.
         width: Integer, or None for the teacher's.
         layers: Integer, or None for half of the teacher's.
     """
@@ -46,6 +47,8 @@ class Settings(Chosen):
     labels: int | None
     sequence_length: int
     vocabulary: str | None
+    transfer: int | None
+    unlabelled: str | None
     teacher_epochs: int | None
     teacher_learning_rate: float
     teacher_batch_size: int
@@ -77,20 +80,25 @@ def settle(options):
     chosen = {
         **vars(what),
         **vars(texts),
+        **vars(options.transfer),
         **vars(options.teaching),
         **vars(options.learning),
         "seeds": _seeds(run.seeds),
         "smoke": run.smoke,
     }
     _check_combination(chosen)
+    chosen["transfer"] = _times(chosen["transfer"])
     defaults = _defaults(what, run.smoke)
+    if {chosen["transfer"], chosen["unlabelled"]} != {None} and not run.smoke:
+        defaults["epochs"] *= 3
     for name, value in chosen.items():
         if value == "auto":
             chosen[name] = defaults[name]
     if chosen["labels"] == "all":
         chosen["labels"] = None
-    if texts.vocabulary is not None:
-        chosen["vocabulary"] = str(texts.vocabulary)
+    for name in ("vocabulary", "unlabelled"):
+        if chosen[name] is not None:
+            chosen[name] = str(chosen[name])
     settings = Settings(**chosen)
     with as_usage_problem(ValueError, advice="See `--help`."):
         _check_ranges(settings)
@@ -127,6 +135,20 @@ def _defaults(what, smoke):
     if smoke and what.method == "annealing":
         defaults |= {"epochs": 3, "temperature": 2.0}
     return defaults
+
+
+def _times(transfer):
+    """The number in `augment:20`."""
+    if transfer is None:
+        return None
+    kind, _, times = transfer.partition(":")
+    if kind != "augment" or not times.isdecimal() or not int(times):
+        raise UsageProblem(
+            "`--transfer` must be 'augment:' and how many variations of each "
+            "train text, such as augment:20. "
+            f"Received: transfer={transfer!r}"
+        )
+    return int(times)
 
 
 def _seeds(seeds):

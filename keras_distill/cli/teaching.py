@@ -13,6 +13,7 @@ from keras_distill.cli import training
 
 MODEL = pathlib.Path("teacher.keras")
 LOGITS = pathlib.Path("data") / "teacher_logits.npy"
+SCORED = pathlib.Path("data") / "teacher_scored.npz"
 EPOCHS = 3
 SEED = 0
 
@@ -64,14 +65,20 @@ def save(teacher, path, corpus):
 
 
 def signal(corpus, folder):
-    """Runs the teacher over the train texts, and leaves its logits.
+    """Runs the teacher over all texts, and leaves its logits.
 
     Returns:
         Dict: rows, and the accuracy where there are labels.
     """
-    encoded = corpus.encoded["train"]
+    encoded = corpus.taught
     teacher = training.load(folder / MODEL)
     logits = training.predict(teacher, encoded).astype("float32")
+    scored = {
+        part: training.predict(teacher, corpus.encoded[part]).astype("float32")
+        for part in ("dev", "test")
+    }
+    with run_folder.complete_file(folder / SCORED) as draft:
+        np.savez_compressed(draft, **scored)
     with run_folder.complete_file(folder / LOGITS) as draft:
         np.save(draft, logits)
     known = encoded.labels != data.UNLABELLED

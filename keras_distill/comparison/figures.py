@@ -139,7 +139,7 @@ def accuracy_and_latency(found):
     if len(points) < 2:
         return ""
     with style():
-        figure, axes = figure_of(1.2 * WIDTH, 3.0)
+        figure, axes = figure_of(WIDTH, 2.9)
         front = results.pareto([(p["latency"], p["accuracy"]) for p in points])
         axes.step(
             [points[i]["latency"] for i in front],

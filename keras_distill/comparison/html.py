@@ -51,17 +51,26 @@ def page(found):
     columns, body = tables.table(found)
     return environment.from_string(source).render(
         found=found,
-        columns=columns,
-        body=body,
+        columns=columns[1:],
+        groups=_groups(body),
         students=_students(found),
         pareto=figures.accuracy_and_latency(found),
         diagrams=_diagrams(found),
         files=tables.files(tables.exported(found)),
         file_columns=tables.FILE_COLUMNS,
-        arms={row["arm"]: row["learns_from"] for row in found["rows"]},
+        arms=tables.arms(found),
+        legend=figures.legend(list(tables.arms(found))),
         machine=tables.machine(found["environment"]),
         settings=json.dumps(found["settings"], indent=2, ensure_ascii=False),
     )
+
+
+def _groups(body):
+    """The rows of the table by student, the teacher's first."""
+    grouped = {}
+    for row in body:
+        grouped.setdefault(row["cells"][0], []).append(row)
+    return list(grouped.items())
 
 
 def _students(found):

@@ -69,13 +69,26 @@ def difference(first, second, labels):
     for cells in (first, second):
         cells = sorted(cells, key=lambda f: f.cell.seed)
         right.append(np.stack([f.right(labels) for f in cells]))
-    found = statistics.paired_bootstrap(*right)
+    return between(*right)
+
+
+def between(first, second):
+    """The difference between two models' predictions.
+
+    Args:
+        first: Boolean array `[seeds, examples]`, where the first is right.
+        second: Likewise.
+
+    Returns:
+        As `difference`.
+    """
+    found = statistics.paired_bootstrap(first, second)
     return {
         "value": found.value,
         "low": found.low,
         "high": found.high,
         "shown": found.is_shown,
-        "mcnemar": statistics.mcnemar(*right),
+        "mcnemar": statistics.mcnemar(first, second),
     }
 
 

@@ -14,8 +14,6 @@ COLUMNS = (
     "Dev %",
     "ECE %",
     "As teacher %",
-    "Labels",
-    "Texts",
     "Seconds",
 )
 OPTIONAL = ("Cost", "Weights", "Size", "Latency ms")
@@ -54,7 +52,8 @@ def table(found):
 
     Returns:
         Pair of column titles and rows: dicts with `cells` (strings), `kind`
-        (`"teacher"`, `"control"` or `"arm"`) and `judged` (boolean).
+        (`"teacher"`, `"control"` or `"arm"`) and `judged` (boolean). The first
+        two cells are the student and its arm.
     """
     rows = found["rows"]
     optional = [
@@ -115,8 +114,7 @@ def markdown(found):
     if found["exports"]:
         lines += ["## Files", "", *files_markdown(exported(found)), ""]
     lines += ["## What the arms learn from", ""]
-    told = {row["arm"]: row["learns_from"] for row in found["rows"]}
-    lines += [f"- {arm}: {words}" for arm, words in told.items()]
+    lines += [f"- {arm}: {words}" for arm, words in arms(found).items()]
     lines += ["", "## How it was measured", ""]
     lines += [f"- {sentence}" for sentence in found["measured"]]
     lines += [f"- {machine(found['environment'])}", ""]
@@ -140,6 +138,15 @@ def seeds(row):
     if len(row["seeds"]) == 1:
         return told
     return f"{told}, mean ± standard deviation"
+
+
+def arms(found):
+    """Dict from each arm to what it learns from, in words."""
+    return {
+        row["arm"]: f"{row['learns_from']}. {count(row['labels'], 'label')}, "
+        f"{count(row['texts'], 'text')}."
+        for row in found["rows"]
+    }
 
 
 def exported(found):
@@ -225,7 +232,7 @@ def _teacher_row(teacher, optional):
         "",
         f"{100 * teacher['dev_accuracy']:.1f}",
         f"{100 * teacher['ece']:.1f}",
-        *[""] * 4,
+        *[""] * 2,
         *[values[name] for name in optional],
     ]
     return {"cells": cells, "kind": "teacher", "judged": False}
@@ -244,10 +251,8 @@ def _cells(row):
         .removeprefix("p = ")
         .removeprefix("p "),
         percent(row["dev_accuracy"]),
-        percent(row["ece"]),
-        percent(row["agreement"]),
-        f"{row['labels']:,}",
-        f"{row['texts']:,}",
+        f"{100 * row['ece']['mean']:.1f}",
+        f"{100 * row['agreement']['mean']:.1f}",
         f"{statistics.mean(row['seconds']['values']):,.0f}",
     ]
 

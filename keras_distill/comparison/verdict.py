@@ -93,14 +93,11 @@ def _of_student(name, cells, labels, teacher_accuracy):
     best = results.best_arm_on_dev(distilled)
     found = results.difference(control, best, labels)
     arm = best[0].cell.arm
-    answer = "not shown"
-    if found["shown"]:
-        answer = "helps" if found["value"] > 0 else "hurts"
     return {
         "student": name,
         "arm": arm.name,
-        "answer": answer,
-        "headline": _headline(name, answer, found),
+        "answer": answer(found),
+        "headline": f"{name}: {headline(found)}",
         "details": [
             _judged(arm, best, teacher_accuracy),
             *_sources(arm, cells, best, labels),
@@ -110,15 +107,36 @@ def _of_student(name, cells, labels, teacher_accuracy):
     }
 
 
-def _headline(name, answer, found):
-    if answer == "helps":
-        return f"{name}: distillation helps by {points(found)} points."
-    if answer == "hurts":
+def answer(found):
+    """`"helps"`, `"hurts"` or `"not shown"`: where the interval lies."""
+    if not found["shown"]:
+        return "not shown"
+    return "helps" if found["value"] > 0 else "hurts"
+
+
+def headline(found):
+    """The answer in one sentence.
+
+    Args:
+        found: Dict, from `results.between`, against hard labels.
+
+    Returns:
+        String.
+    """
+    told = answer(found)
+    if told == "helps":
+        return (
+            f"distillation helps by {points(found)} points ({interval(found)})."
+        )
+    if told == "hurts":
         worse = {**found, "value": -found["value"]}
-        return f"{name}: distillation hurts, by {points(worse)} points."
+        return (
+            f"distillation hurts, by {points(worse)} points "
+            f"({interval(found)})."
+        )
     return (
-        f"{name}: no difference can be shown between distillation and hard "
-        f"labels ({signed(found['value'])} points, {interval(found)})."
+        "no difference can be shown between distillation and hard labels "
+        f"({signed(found['value'])} points, {interval(found)})."
     )
 
 
@@ -126,8 +144,9 @@ def _judged(arm, best, teacher_accuracy):
     accuracy = _mean(best)
     return (
         f"Judged is the arm “{arm.name}”, the best distilled one on dev: "
-        f"{100 * accuracy:.1f} % on test, {accuracy / teacher_accuracy:.1%} "
-        f"of the teacher's {100 * teacher_accuracy:.1f} %."
+        f"{100 * accuracy:.1f} % on test, "
+        f"{100 * accuracy / teacher_accuracy:.1f} % of the teacher's "
+        f"{100 * teacher_accuracy:.1f} %."
     )
 
 

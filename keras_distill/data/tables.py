@@ -27,7 +27,27 @@ def read_table(path, text_column="text", label_column="label"):
         ValueError: The file is empty, is not UTF-8, lacks a column, or a line
             has an empty text or the wrong number of fields.
     """
-    path = pathlib.Path(path)
+    return _rows(path, (text_column, label_column))
+
+
+def read_texts(path, text_column="text"):
+    """The texts of a file like those of `read_table`, without labels.
+
+    Args:
+        path: Path of a `.tsv` or `.csv` file, UTF-8.
+        text_column: String, the name in the header.
+
+    Returns:
+        List of strings.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: As `read_table`.
+    """
+    return [text for text, _ in _rows(path, (text_column,))]
+
+
+def _content(path):
     if path.suffix not in SUFFIXES:
         raise ValueError(
             "A table must be a .tsv or .csv file with a header line. "
@@ -38,19 +58,20 @@ def read_table(path, text_column="text", label_column="label"):
             f"There is no such file. Received: path={str(path)!r}"
         )
     try:
-        content = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"A table must be UTF-8. Received: {str(path)!r} with byte "
             f"0x{error.object[error.start]:02x} at offset {error.start}. "
             "Convert it, for example with `iconv -f latin1 -t utf-8`"
         ) from error
-    return _rows(path, content, (text_column, label_column))
 
 
-def _rows(path, content, columns):
+def _rows(path, columns):
+    """Pairs of text and label, None without a column of labels."""
+    path = pathlib.Path(path)
     lines = csv.reader(
-        content.splitlines(keepends=True),
+        _content(path).splitlines(keepends=True),
         delimiter="\t" if path.suffix == ".tsv" else ",",
         quoting=csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL,
     )
@@ -61,7 +82,7 @@ def _rows(path, content, columns):
                 f"{path.name} must have exactly one column {name!r} in its "
                 f"first line. Received: columns={header}"
             )
-    text_at, label_at = map(header.index, columns)
+    text_at, *label_at = map(header.index, columns)
     rows = []
     for fields in lines:
         if not fields:
@@ -72,7 +93,8 @@ def _rows(path, content, columns):
                 f"Each line must have {len(header)} fields, as the header "
                 f"{header}. Received: {len(fields)} fields in {where}"
             )
-        text, label = fields[text_at].strip(), fields[label_at].strip()
+        text = fields[text_at].strip()
+        label = fields[label_at[0]].strip() if label_at else ""
         if not text:
             raise ValueError(
                 f"Every row needs a text. Received: an empty text in {where}. "

@@ -1,0 +1,1 @@
+"""`keras-distill compare`: does distillation help here, and by how much?"""
