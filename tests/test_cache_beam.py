@@ -54,6 +54,7 @@ def test_shards_in_any_order(tmp_path, rows):
 def test_a_pipeline_writes_the_same_bytes(tmp_path, monkeypatch, rows, flags):
     path = os.pathsep.join([str(TESTS), str(TESTS.parent), *sys.path])
     monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.setenv("PROCESSES", str(tmp_path / "processes"))
     whole, beam = tmp_path / "whole", tmp_path / "beam"
     make, options = getattr(cache_job, rows), {"layout": cache_job.LAYOUT}
     cache.write(cache_job.teacher(), make(), whole, **options)
@@ -63,6 +64,8 @@ def test_a_pipeline_writes_the_same_bytes(tmp_path, monkeypatch, rows, flags):
         )
         assert contents(beam) == contents(whole)
     assert manifest == cache.Manifest.load(whole)
+    processes = set((tmp_path / "processes").read_text().split())
+    assert (processes != {str(os.getpid())}) == bool(flags)
 
 
 @needs_beam

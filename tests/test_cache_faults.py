@@ -238,6 +238,7 @@ OTHER_DATA = {
     "shorter by a shard": (X[:16], "19 examples. Received: 16"),
     "shorter": (X[:18], "ends|19 examples|other data"),
     "longer": (np.concatenate([X, X[:1]]), "ends after 19 examples"),
+    "other columns": (X[:, ::-1], "example 0 is not in it"),
     "other shapes": (X[:, :2], "not in it"),
     "other dtype": (X.astype("float64"), "other inputs.*float32.*float64"),
 }

@@ -119,6 +119,16 @@ def test_counts_are_right_and_seeded():
     )
 
 
+def test_equal_examples_get_draws_of_their_own(tmp_path):
+    rows = np.ones((20, tiny.FEATURES), "float32")
+    rows = tf.data.Dataset.from_tensor_slices(rows)
+    form, layout = cache.Sampled(30), cache.Layout(4, 8)
+    cache.write(tiny.mlp(classes=50), rows, tmp_path, form, layout=layout)
+    batch = next(iter(cache.attach(rows, tmp_path).batch(20)))
+    shares = batch["teacher_signal"]["logits"]["log_probabilities"].numpy()
+    assert len({share.tobytes() for share in shares}) == 20
+
+
 def test_impossible_classes_are_never_drawn():
     logits = np.full((2, 5), -np.inf, "float32")
     logits[0, 0] = logits[1, 4] = 3.0
