@@ -12,17 +12,18 @@ from scipy.special import softmax
 from scipy.stats import chisquare
 
 from keras_distill.gkd.decoding import Generator
+from keras_distill.gkd.decoding import cached
 from keras_distill.gkd.decoding.drawing import draw_tokens
 from keras_distill.gkd.decoding.families import find_family
 
 LENGTH = 16
-LENGTHS = np.array([3, 5, 2, LENGTH, 4])
-LIMITS = np.array([LENGTH, 9, LENGTH, LENGTH, 5])
+LENGTHS = np.array([3, 5, 2, LENGTH, 4, 9])
+LIMITS = np.array([LENGTH, 9, LENGTH, LENGTH, 5, 12])
 TEMPERATURE = 0.8
 
 
 def prompts(fill=0):
-    """Five prompts of unequal length; `fill` stands behind them."""
+    """Prompts of unequal length; `fill` stands behind them."""
     rng = np.random.default_rng(1)
     token_ids = rng.integers(1, 40, (len(LENGTHS), LENGTH))
     return np.where(np.arange(LENGTH) < LENGTHS[:, None], token_ids, fill)
@@ -33,11 +34,19 @@ def model_and_tokens(name):
     """A model, and what KerasHub's greedy `generate` makes of the prompts."""
     model = getattr(tiny_lm, name)()
     model.compile(sampler="greedy")
+    return model, hub_tokens(model)
+
+
+def hub_tokens(model):
+    """What `generate` calls: Gemma 3's own wants images around it."""
     inputs = {
-        "token_ids": prompts().astype("int32"),
-        "padding_mask": np.arange(LENGTH) < LENGTHS[:, None],
+        "token_ids": keras.ops.convert_to_tensor(prompts(), "int32"),
+        "padding_mask": keras.ops.convert_to_tensor(
+            np.arange(LENGTH) < LENGTHS[:, None]
+        ),
     }
-    return model, model.generate(inputs, stop_token_ids=None)["token_ids"]
+    generate = model.make_generate_function()
+    return np.asarray(generate(inputs, stop_token_ids=None)["token_ids"])
 
 
 def cut(token_ids, stops, pad=0):
@@ -201,14 +210,25 @@ def test_a_model_of_its_own_keeps_generate_step(model):
 
 
 @pytest.mark.large
+def test_going_on_with_fewer_rows_changes_no_token(monkeypatch):
+    token_ids = np.tile([5, 6, 7] + 21 * [0], (16, 1))
+    arguments = token_ids, np.full(16, 3), np.full(16, 24), 0
+    model = tiny_lm.gpt2()
+    several = Generator(model, stop_token_ids=range(10))(*arguments)
+    assert len(set(several[1])) > 4
+    monkeypatch.setattr(cached, "FEWEST_ROWS", 16)
+    one = Generator(model, stop_token_ids=range(10))(*arguments)
+    for array, expected in zip(several, one):
+        np.testing.assert_array_equal(array, expected)
+
+
+@pytest.mark.large
 def test_a_window_in_use_keeps_generate_step():
     model = tiny_lm.mistral(sliding_window=6)
     generator = Generator(model, "greedy")
     assert find_family(model).longest == 6
     model.compile(sampler="greedy")
-    mask = np.arange(LENGTH) < LENGTHS[:, None]
-    inputs = {"token_ids": prompts(), "padding_mask": mask}
-    full = model.generate(inputs, stop_token_ids=None)["token_ids"]
+    full = hub_tokens(model)
     found, _ = generator(prompts(), LENGTHS, LIMITS, seed=0)
     np.testing.assert_array_equal(found, cut(full, [])[0])
 

@@ -146,5 +146,7 @@ def gemma3(seed=0):
         use_sliding_window_attention=True,
         sliding_window_size=64,
     )
-    model = keras_hub.models.Gemma3CausalLM(backbone, preprocessor=None)
+    model = keras_hub.models.Gemma3CausalLM(
+        preprocessor=None, backbone=backbone
+    )
     return randomized(model, seed)

@@ -7,7 +7,8 @@ from keras_distill._backend import compile_pure
 from keras_distill.gkd.decoding.loop import Loop
 from keras_distill.gkd.decoding.loop import Rows
 
-FEWEST = 4
+FEWEST_ROWS = 4
+SHORTEST_PROMPT = 16
 
 
 class CachedDecoder:
@@ -32,7 +33,7 @@ class CachedDecoder:
         """
         limits = prompts.limits - prompts.lengths
         length = prompts.token_ids.shape[1]
-        width = min(_size(prompts.lengths.max()), length)
+        width = min(_width(int(prompts.lengths.max())), length)
         steps = min(_size(limits.max()), length)
         uniforms = np.random.default_rng(seed).random(
             (len(limits), steps), dtype="float32"
@@ -45,7 +46,7 @@ class CachedDecoder:
         indices = np.arange(len(limits))
         drawn = np.zeros((len(limits), steps), "int32")
         while True:
-            enough = len(indices) // 2 if len(indices) > FEWEST else 0
+            enough = len(indices) // 2 if len(indices) > FEWEST_ROWS else 0
             state = self._call("advance", values, rows, state, enough)
             drawn[indices] = np.asarray(state.drawn).T
             is_done = np.asarray(state.is_done)
@@ -81,7 +82,7 @@ def _shape(argument):
 def _kept(is_done):
     """Indices of the rows not done, filled up to a power of two."""
     order = np.argsort(is_done, kind="stable")
-    size = max(int((~is_done).sum()), FEWEST)
+    size = max(int((~is_done).sum()), FEWEST_ROWS)
     return order[: 1 << (size - 1).bit_length()]
 
 
@@ -95,8 +96,13 @@ def _completed(prompts, drawn):
     return token_ids
 
 
+def _width(number):
+    """The next power of two: prompts differ from batch to batch."""
+    return max(SHORTEST_PROMPT, 1 << (number - 1).bit_length())
+
+
 def _size(number):
-    """The next of 8, 12, 16, 24, 32, 48, ...: few shapes, little padding."""
+    """The next of 8, 12, 16, 24, 32, 48, ...: close, for it rarely changes."""
     size = 8
     while size < number:
         size = size * 3 // 2 if size & (size - 1) == 0 else size // 3 * 4

@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_distill._checks import check_integer
+from keras_distill.gkd.decoding.cached import FEWEST_ROWS
 from keras_distill.gkd.decoding.cached import CachedDecoder
 from keras_distill.gkd.decoding.families import find_family
 from keras_distill.gkd.decoding.generate_step import GenerateStep
@@ -75,7 +76,8 @@ class Generator:
         Args:
             token_ids: Int array of shape `[rows, length]`. Row `i` holds its
                 prompt in `[:prompt_lengths[i]]`; what follows is not read.
-                Each `length` is compiled once, so use few.
+                What is compiled depends on `length`, on the longest prompt
+                and on the number of rows, each padded to few sizes.
             prompt_lengths: Ints of shape `[rows]`, at least 1.
             limits: Ints of shape `[rows]`, the most tokens of prompt and
                 completion together, between `prompt_lengths` and `length`.
@@ -98,7 +100,7 @@ class Generator:
         tokens = prompts.token_ids.copy()
         if unfinished.size:
             decode = self._decoder(prompts.token_ids.shape[1])
-            found = decode(prompts.rows(_padded(unfinished)), seed)
+            found = decode(prompts.filled(unfinished, FEWEST_ROWS), seed)
             tokens[unfinished] = found[: unfinished.size]
         lengths = prompts.ends(tokens, self.stop_token_ids)
         is_padding = np.arange(tokens.shape[1]) >= lengths[:, None]
@@ -135,9 +137,3 @@ class Generator:
             self._fast = CachedDecoder(
                 model, self._family, self.draw.temperature, stops
             )
-
-
-def _padded(rows):
-    """`rows`, the first of them repeated up to a power of two."""
-    size = 1 << (len(rows) - 1).bit_length()
-    return np.concatenate([rows, np.repeat(rows[:1], size - len(rows))])

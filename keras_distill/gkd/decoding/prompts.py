@@ -49,9 +49,19 @@ class Prompts(NamedTuple):
             )
         return prompts
 
-    def rows(self, indices):
-        """The prompts of `indices`, in their order."""
-        return Prompts(*(a[indices] for a in self))
+    def filled(self, indices, fewest):
+        """The prompts of `indices`, and others that are complete already.
+
+        They are there to make the number of rows a power of two, of at least
+        `fewest`.
+        """
+        size = max(fewest, 1 << (len(indices) - 1).bit_length())
+        fill = np.repeat(indices[:1], size - len(indices))
+        token_ids, lengths, limits = (
+            a[np.concatenate([indices, fill])] for a in self
+        )
+        limits[len(indices) :] = lengths[len(indices) :]
+        return Prompts(token_ids, lengths, limits)
 
     def ends(self, token_ids, stop_token_ids):
         """Where the completions in `token_ids` end, stop tokens included."""
