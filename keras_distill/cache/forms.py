@@ -27,6 +27,12 @@ class TopK:
     Raises:
         ValueError: if an argument is not as described.
 
+    Example:
+
+    >>> stored = TopK(1)(np.log([[0.5, 0.3, 0.2]]))  # One class, and the tail.
+    >>> np.exp(stored["log_probabilities"]).tolist()
+    [[0.50, 0.50]]
+
     Reference:
         Anshumann et al., 2025, https://arxiv.org/abs/2503.16870, section 2.
     """
@@ -78,6 +84,13 @@ class Sampled:
 
     Raises:
         ValueError: if an argument is not as described.
+
+    Example:
+
+    >>> form = Sampled(draws=10)
+    >>> classes, counts, sizes = form.draw(np.zeros((2, 3)), example=0)
+    >>> int(counts.sum())
+    20
 
     Reference:
         Anshumann et al., 2025, https://arxiv.org/abs/2503.16870, section 4.
