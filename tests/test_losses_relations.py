@@ -96,6 +96,8 @@ def test_dist_without_variation():
     flat = losses.DIST(gamma=0, reduction=None)(t, s)
     close(flat[1], 0)
     single = losses.DIST(beta=0)
+    same = states(1, widths=(20, 20))[0]  # Equal rows, up to rounding.
+    close(single(np.repeat(same, 7, 0), states(7, widths=(20,))[0]), 0)
     close(single(t[:1], s[:1]), 0)  # Nothing to correlate over.
     t[:, 2] = -np.inf  # A class that says nothing.
     wanted = 1 - np.mean(

@@ -202,6 +202,9 @@ def test_certain_and_constant_logits():
     loss = losses.SoftBinaryCrossEntropy()
     close(loss(np.array([[-np.inf, 0.0]]), -s), 50 / 4)
     close(loss(t, s), 0)
+    for sign in (-1, 1):  # Both rule the label out, or are sure of it.
+        t = np.array([[sign * np.inf, 0.0]])
+        close(loss(t, t), np.log(2) / 2)
     t, s = pair(2, 4)
     t[0] = s[1] = 7
     loss = losses.StandardizedKL()
