@@ -1,7 +1,6 @@
 """The few things that Keras has no public name for, in one place."""
 
 import keras
-import numpy as np
 from keras.src.backend import compute_output_spec
 from keras.src.backend import get_keras_mask
 from keras.src.backend import set_keras_mask
@@ -113,40 +112,11 @@ def prepare_batches(model, function, prepare):
     Args:
         model: `keras.Model`.
         function: `model.train_function` or `model.test_function`.
-        prepare: Callable: the data of a step to the data in its place, a dict
-            of arrays. Of several replicas each gets its share of the rows of
-            all arrays with more than one axis.
+        prepare: Callable: the data of a step to the data in its place.
     """
     if keras.backend.backend() == "jax":
         return _prepare_on_jax(model, function, prepare)
-    if replicas(model) == 1:
-        return lambda iterator: function(iter([prepare(next(iterator))]))
-    strategy = model.distribute_strategy
-
-    def gathered(value):
-        parts = strategy.experimental_local_results(value)
-        return np.concatenate([np.asarray(part) for part in parts])
-
-    def prepared(iterator):
-        data = keras.tree.map_structure(
-            lambda value: None if value is None else gathered(value),
-            next(iterator),
-        )
-        shares = {
-            name: np.split(array, replicas(model))
-            if array.ndim > 1
-            else [array] * replicas(model)
-            for name, array in prepare(data).items()
-        }
-        data = strategy.experimental_distribute_values_from_function(
-            lambda context: {
-                name: parts[context.replica_id_in_sync_group]
-                for name, parts in shares.items()
-            }
-        )
-        return function(iter([data]))
-
-    return prepared
+    return lambda iterator: function(iter([prepare(next(iterator))]))
 
 
 def _prepare_on_jax(model, function, prepare):

@@ -188,10 +188,10 @@ class GKDDistiller(AroundStudent):
                 in `keras.Model.compile`.
 
         Raises:
-            ValueError: if there is a loss or metrics among the arguments, or
-                the optimizer accumulates gradients.
+            ValueError: if there is a loss or metrics among the arguments, the
+                optimizer accumulates gradients, or there are replicas.
         """
-        arguments.check_compile(kwargs)
+        arguments.check_compile(kwargs, replicas(self))
         super().compile(optimizer=optimizer, **kwargs)
         arguments.check_optimizer(self.optimizer)
 
@@ -243,18 +243,13 @@ class GKDDistiller(AroundStudent):
             float(self.state.lmbda),
             int(self.state.seed),
             step,
-            self._rows_multiple,
+            self.micro_batch_size or 1,
         )
         self.state.step.assign(step + 1)
         return batch
 
     def _responses(self, data):
-        inputs = checks.only_inputs(data)
-        return self.rollout.responses(inputs, replicas(self))
-
-    @property
-    def _rows_multiple(self):
-        return replicas(self) * (self.micro_batch_size or 1)
+        return self.rollout.responses(checks.only_inputs(data))
 
     def training_loss(self, x, teacher_states, counts, number, training=True):
         """The share of a part of the batch in the batch's loss.

@@ -92,11 +92,11 @@ class Rollout:
         inputs = model_inputs(rows, rows_multiple)
         return inputs | {"statistics": statistics}
 
-    def responses(self, batch, rows_multiple=1):
+    def responses(self, batch):
         """What the models read to evaluate the data set's responses."""
         rows = self._checked(batch)
         _check_responses(rows, "`evaluate` compares the models on responses")
-        return model_inputs(rows, rows_multiple)
+        return model_inputs(rows)
 
     def _checked(self, batch):
         rows = from_batch(batch, DATASET)

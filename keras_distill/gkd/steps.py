@@ -27,21 +27,11 @@ def _part(parts, index):
     return {name: value[index] for name, value in parts.items()}
 
 
-def _over_replicas(values):
-    """The sum of each replica's `values`, on TensorFlow."""
-    import tensorflow as tf
-
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-        return values
-    context = tf.distribute.get_replica_context()
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
-
-
 def tensorflow_step(distiller, x):
     """Adds up the gradients of all micro-batches and applies them."""
     import tensorflow as tf
 
-    counts = _over_replicas(token_counts(x))
+    counts = token_counts(x)
     variables = distiller.trainable_variables
     parts = _parts(x, distiller.micro_batch_size)
     number = ops.shape(parts["token_ids"])[0]
@@ -70,7 +60,7 @@ def tensorflow_step(distiller, x):
             parallel_iterations=1,
         )
     distiller.optimizer.apply_gradients(zip(gradients, variables))
-    distiller.update_metrics(x, _over_replicas(terms), counts)
+    distiller.update_metrics(x, terms, counts)
     return distiller.get_metrics_result()
 
 
@@ -149,8 +139,8 @@ def _jax_logs(distiller, metrics_state, arguments):
 
 def tensorflow_test_step(distiller, x):
     """Updates the metrics with the losses of a batch."""
-    counts = _over_replicas(token_counts(x))
-    terms = _over_replicas(_evaluated(distiller, x, counts))
+    counts = token_counts(x)
+    terms = _evaluated(distiller, x, counts)
     distiller.update_metrics(x, terms, counts)
     return distiller.get_metrics_result()
 
