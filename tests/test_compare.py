@@ -171,12 +171,14 @@ def test_cells_of_other_options_are_refused(
 
 def test_what_a_cell_depends_on(task):
     hard, kd, more = Arm("a"), *default_arms(True)[2::3]
+    guessed = Arm("b", transfer=True)
     made = {
         arm.name: Cell("s", Student(build), arm, 0, None, None).made_with(
             task, "initial"
         )
-        for arm in (hard, kd, more)
+        for arm in (hard, kd, more, guessed)
     }
+    assert made["b"]["teacher"] is not None
     assert made["a"]["teacher"] is None
     assert made["KD"]["teacher"] is not None
     assert made["KD"]["transfer"] is None

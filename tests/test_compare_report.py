@@ -165,7 +165,10 @@ def test_rows_hold_means_over_seeds_and_differences():
     gap = found["mcnemar"]["only_second"] - found["mcnemar"]["only_first"]
     assert gap == pytest.approx(found["value"] * 3 * ROWS["test"])
     assert kd["cost"] == pytest.approx(0.02)
-    assert sum(kd["reliability"]["count"]) == 3 * ROWS["test"]
+    bins = kd["reliability"]
+    assert sum(bins["count"]) == 3 * ROWS["test"]
+    right = sum(n * (a or 0) for n, a in zip(bins["count"], bins["accuracy"]))
+    assert right == pytest.approx(means[1] * 3 * ROWS["test"])
     json.dumps(rows)
 
 
@@ -302,13 +305,13 @@ def test_missing_exports_are_mentioned(export):
 def test_table():
     found = build(exports=EXPORTS, cost_per_hour=2.0)
     columns, body = tables.table(found)
-    assert columns[-4:] == ("Cost", "Weights", "Size", "Latency ms")
+    assert columns[-4:] == ("Cost", "Weights", "Size", "ms")
     assert {len(row["cells"]) for row in body} == {len(columns)}
     assert [row["kind"] for row in body] == ["teacher", "control"] + ["arm"] * 5
     assert [row["judged"] for row in body] == [False] * 6 + [True]
     last = dict(zip(columns, body[-1]["cells"]))
     assert last["Size"] == "40.0 kB"
-    assert last["Latency ms"] == "0.031"
+    assert last["ms"] == "0.031"
     assert last["Cost"] == "0.02"
     assert re.fullmatch(
         r"\+14\.\d \[\+1\d\.\d, \+1\d\.\d\]", last["vs hard labels"]
@@ -326,6 +329,12 @@ def test_markdown():
     assert "| TextCNN | KD + transfer |" in text
     widths = {line.count("|") for line in text.splitlines() if line[:2] == "| "}
     assert len(widths) == 2
+
+
+def test_bars_in_names_do_not_break_the_table():
+    text = tables.markdown(build(grid({"hard labels": 0.7}, student="a|b")))
+    (row,) = (line for line in text.splitlines() if "hard labels |" in line)
+    assert row.startswith("| a\\|b |")
 
 
 class Page(html.parser.HTMLParser):

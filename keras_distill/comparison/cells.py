@@ -20,6 +20,7 @@ from keras_distill.comparison import training
 from keras_distill.comparison.arms import Arm
 from keras_distill.comparison.arms import Student
 from keras_distill.comparison.arms import slug
+from keras_distill.comparison.provenance import environment
 from keras_distill.comparison.task import TRANSFER
 from keras_distill.distiller import Distiller
 
@@ -146,6 +147,7 @@ def train(cell, task, made_with, keras_callbacks=()):
             "curves": curves,
             **_scores(predicted, task),
         },
+        "environment": environment(),
     }
     write_json(cell.file("json"), record)
     return record

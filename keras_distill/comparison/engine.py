@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import gc
 import json
 import pathlib
 
@@ -180,6 +181,8 @@ def _run(plan, task, options):
         steps = cell.steps(task) * cell.student.epochs
         with watcher.training(cell.name, steps) as callbacks:
             record = cells.train(cell, task, made_with, callbacks)
+        # Models are cycles; without this many of them pile up.
+        gc.collect()
         watcher.line(f"      {_score(record)}")
     return [
         results.Finished(

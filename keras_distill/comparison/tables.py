@@ -13,10 +13,10 @@ COLUMNS = (
     "p",
     "Dev %",
     "ECE %",
-    "As teacher %",
+    "Agree %",
     "Seconds",
 )
-OPTIONAL = ("Cost", "Weights", "Size", "Latency ms")
+OPTIONAL = ("Cost", "Weights", "Size", "ms")
 
 
 def percent(spread, digits=1):
@@ -108,7 +108,8 @@ def markdown(found):
         *(_line(row["cells"]) for row in body),
         "",
         "Mean ± standard deviation over seeds; “vs hard labels”: points, with "
-        "the 95 % interval; p: McNemar, predictions of all seeds pooled.",
+        "the 95 % interval; p: McNemar, predictions of all seeds pooled; "
+        "Agree: with the teacher's prediction.",
         "",
     ]
     if found["exports"]:
@@ -272,8 +273,8 @@ def _optional(row, file):
 
 def _measured(file):
     if file is None or "refused" in file:
-        return {"Size": "", "Latency ms": ""}
+        return {"Size": "", "ms": ""}
     return {
         "Size": size(file["size_bytes"]),
-        "Latency ms": f"{file['latency_ms']:.3g}",
+        "ms": f"{file['latency_ms']:.3g}",
     }
