@@ -6,6 +6,7 @@ _MODULES = (
     "augment",
     "cache",
     "callbacks",
+    "comparison",
     "data",
     "divergences",
     "export",
@@ -23,6 +24,8 @@ _NAMES = {
     "Stage": "stages",
     "annealing_kd_stages": "stages",
     "attention_maps": "taps",
+    "attention_vectors": "taps",
+    "compare": "comparison",
     "hidden_states": "taps",
     "uniform_layer_map": "layer_maps",
 }

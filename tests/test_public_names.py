@@ -10,9 +10,9 @@ import keras_distill as kd
 
 NAMES = {
     "": """Distiller Ensemble GKDDistiller Match Stage annealing_kd_stages
-        attention_maps augment cache callbacks data divergences export gkd
-        hidden_states losses schedules students temperatures
-        uniform_layer_map""",
+        attention_maps attention_vectors augment cache callbacks compare
+        comparison data divergences export gkd hidden_states losses schedules
+        students temperatures uniform_layer_map""",
     "augment": """Chain Deletion EmbeddingReplacement MaskOrReplace
         MaskedLMReplacement Masking NGramSampling SameContextReplacement
         deduplicate delete_tokens mask_tokens neighbour_table read_texts
@@ -20,6 +20,8 @@ NAMES = {
     "cache": """CacheError Layout Manifest Sampled SparseForwardKL TopK attach
         dense_logits sparse_forward_kl write write_with_beam""",
     "callbacks": "AnnealTemperature AnnealWeight StageSwitch continuation_kd",
+    "comparison": """Arm CompareOptions Student Task Watcher compare
+        default_arms""",
     "data": """EncodedDataset PromptSplits TextDataset TextSplits UNLABELLED
         batches bert_preprocessor encode keep_labels load load_prompts
         train_vocabulary write_vocabulary""",
