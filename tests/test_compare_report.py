@@ -333,7 +333,7 @@ def test_markdown():
 
 def test_bars_in_names_do_not_break_the_table():
     text = tables.markdown(build(grid({"hard labels": 0.7}, student="a|b")))
-    (row,) = (line for line in text.splitlines() if "hard labels |" in line)
+    (row,) = (line for line in text.splitlines() if line.startswith("| a"))
     assert row.startswith("| a\\|b |")
 
 
