@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import pathlib
 
 import numpy as np
 
@@ -207,9 +208,15 @@ def _task(settings, corpus, folder):
         held,
         corpus.preprocessor,
         training.load(folder.path / teaching.MODEL),
-        name=settings.shared.data,
+        name=_name(settings.shared.data),
         notes=tuple(notes),
     )
+
+
+def _name(source):
+    """What to call the data: of a path the last part."""
+    path = pathlib.Path(source)
+    return path.name if path.exists() else source
 
 
 def _students(settings, corpus, folder):
