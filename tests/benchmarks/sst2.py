@@ -41,15 +41,29 @@ class Recipe:
     batch_size: int = BATCH
 
 
-def text_cnn(filters):
-    return lambda teacher: students.text_cnn(2, teacher, filters=filters)
+def text_cnn(width, filters):
+    """Embeddings of `width`: the teacher's, or their principal components."""
+
+    def build(teacher):
+        if width == teacher.backbone.hidden_dim:
+            return students.text_cnn(2, teacher, filters=filters)
+        table = keras.ops.convert_to_numpy(
+            teacher.backbone.token_embedding.embeddings
+        )
+        _, directions = np.linalg.eigh(table.T @ table)
+        table = table @ directions[:, -width:]
+        return students.text_cnn(2, table, filters=filters)
+
+    return build
 
 
 STUDENTS = {
     "3x384 copied": Recipe(lambda t: students.shrink(t, 3), 3, 1e-4),
     "4x312": Recipe(lambda t: students.shrink(t, 4, hidden_dim=312), 4, 2e-4),
-    "TextCNN 384": Recipe(text_cnn(384), 6, 1e-3, 64),
-    "TextCNN 128": Recipe(text_cnn(128), 6, 1e-3, 64),
+    # Width of the embeddings x filters of each of three kernel sizes.
+    "TextCNN 384x384": Recipe(text_cnn(384, 384), 6, 1e-3, 64),
+    "TextCNN 384x128": Recipe(text_cnn(384, 128), 6, 1e-3, 64),
+    "TextCNN 128x128": Recipe(text_cnn(128, 128), 6, 1e-3, 64),
 }
 HARD = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 ARMS = {
