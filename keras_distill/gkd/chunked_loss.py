@@ -31,6 +31,10 @@ class HeadOnRows:
         self.variables = list(head.head_variables)
         # Copied, to be read here once and not in each chunk.
         self.values = [ops.copy(v.value) for v in self.variables]
+        # JAX: what is being differentiated reaches a custom gradient through
+        # its arguments or not at all.
+        self.constants = [ops.stop_gradient(value) for value in self.values]
+        self.constant_states = ops.stop_gradient(self.states)
 
     @property
     def trained_values(self):
@@ -40,7 +44,7 @@ class HeadOnRows:
 
     def logits(self, states, trained_values=None):
         """Logits of `states`; no gradient reaches the head's own values."""
-        mapping = list(zip(self.variables, map(ops.stop_gradient, self.values)))
+        mapping = list(zip(self.variables, self.constants))
         if trained_values is not None:
             trained = [v for v in self.variables if v.trainable]
             mapping += zip(trained, trained_values)
@@ -118,9 +122,7 @@ class ChunkedDivergence:
                 counts[:, None], ops.slice(states, (start, 0), shape), 0
             )
 
-        teacher_logits = self.teacher.logits(
-            part(ops.stop_gradient(self.teacher.states))
-        )
+        teacher_logits = self.teacher.logits(part(self.teacher.constant_states))
 
         def summed(student_logits):
             values = self.divergence(teacher_logits, student_logits)

@@ -199,7 +199,7 @@ class GKDDistiller(AroundStudent):
         """The student's logits."""
         if "prompt_mask" in inputs:
             inputs = {
-                "token_ids": inputs["token_ids"],
+                "token_ids": ops.convert_to_tensor(inputs["token_ids"]),
                 "padding_mask": ops.logical_or(
                     inputs["prompt_mask"], inputs["completion_mask"]
                 ),
