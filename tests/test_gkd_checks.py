@@ -211,7 +211,7 @@ WRONG = {
         lambda: trained(
             tiny_gkd.batch([2, 0], [3, 2]),
         ),
-        "row 1 without a prompt",
+        "without a prompt",
     ),
     "token ids of a larger vocabulary": (
         lambda: trained(batch(token_ids=BATCH["token_ids"] + 20)),
