@@ -177,9 +177,9 @@ def _run(plan, task, options):
         if record is not None and record["made_with"] == made_with:
             watcher.line(f"already done: {cell.name} ({_score(record)})")
             continue
-        watcher.line(f"[{number}/{len(plan)}] {cell.name}")
         steps = cell.steps(task) * cell.student.epochs
         with watcher.training(cell.name, steps) as callbacks:
+            watcher.line(f"[{number}/{len(plan)}] {cell.name}")
             record = cells.train(cell, task, made_with, callbacks)
         # Models are cycles; without this many of them pile up.
         gc.collect()

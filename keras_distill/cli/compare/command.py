@@ -133,6 +133,7 @@ class Telling(Watcher):
         self._screen.phase = name
         with self._screen.progress(steps, "steps") as advance:
             yield [training.Progress(advance)]
+        self._screen.phase = None
 
 
 def _arm(name, settings):
