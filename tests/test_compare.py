@@ -110,6 +110,7 @@ def call(task, folder, seeds=2, epochs=2, **options):
     return found, watcher.lines
 
 
+@pytest.mark.large
 def test_a_finished_cell_is_not_trained_again(task, untrained, tmp_path):
     found, _ = call(task, tmp_path)
     assert untrained.count == 4

@@ -325,7 +325,9 @@ def test_the_teacher_stays_as_it_is_and_out_of_checkpoints(tmp_path):
         model.save(str(tmp_path / "x.keras"))
 
 
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    "compiled", [pytest.param(False, marks=pytest.mark.large), True]
+)
 def test_the_student_learns_from_its_own_text(compiled):
     model = tiny_gkd.distiller(
         lmbda=1.0, compiled=compiled, optimizer=keras.optimizers.Adam(0.02)

@@ -124,7 +124,7 @@ def test_equals_reference(chunk_tokens):
     [
         ("tied", "untied", False),
         ("untied", "tied", False),
-        ("tied", "untied", True),
+        pytest.param("tied", "untied", True, marks=pytest.mark.large),
         pytest.param("untied", "tied", True, marks=pytest.mark.large),
     ],
 )

@@ -360,8 +360,8 @@ FULL = [
         (1, True, True),
         (2, False, True),
         (3, True, True),
-        (3, False, True),
-        (4, True, False),
+        pytest.param(3, False, True, marks=pytest.mark.large),
+        pytest.param(4, True, False, marks=pytest.mark.large),
     ],
 )
 def test_killed_and_resumed_equals_uninterrupted(
