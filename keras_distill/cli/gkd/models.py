@@ -164,7 +164,7 @@ def save(model, folder):
     Returns:
         The path, relative to `folder`.
     """
-    if model.preprocessor is None or not hasattr(model, "save_to_preset"):
+    if model.preprocessor is None:
         name = pathlib.Path("student.keras")
         model.save(folder / name)
         return name
