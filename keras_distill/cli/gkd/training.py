@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras_distill.cli import run_folder
 from keras_distill.cli.gkd import models
 from keras_distill.cli.problems import as_usage_problem
+from keras_distill.cli.training import Progress
 from keras_distill.comparison.training import warm_up_and_decay
 from keras_distill.gkd.model import GKDDistiller
 
@@ -198,15 +199,12 @@ def next_tokens(batch):
     return inputs, token_ids[:, 1:], weights
 
 
-class _Progress(keras.callbacks.Callback):
+class _Progress(Progress):
     """Moves a progress bar that tells a value of the logs."""
 
     def __init__(self, advance, name):
-        super().__init__()
-        self._advance, self._name = advance, name
-
-    def on_train_batch_end(self, batch, logs=None):
-        self._advance()
+        super().__init__(advance)
+        self._name = name
 
     def on_epoch_end(self, epoch, logs=None):
         self._advance(0, f"{self._name} {logs[self._name]:.3f}")
