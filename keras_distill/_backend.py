@@ -11,6 +11,9 @@ from keras.src.losses.loss import scale_loss_for_distribution
 from keras.src.losses.loss import unscale_loss_for_distribution
 from keras.src.trainers.compile_utils import CompileLoss as CompileLoss
 
+from keras_distill._replicas import joined
+from keras_distill._replicas import shared
+
 SUPPORTED = ("tensorflow", "jax")
 
 output_spec = compute_output_spec
@@ -99,27 +102,28 @@ def nested_layers(model):
     return list(model._flatten_layers())
 
 
-def replicas(model):
-    """How many copies of a model Keras trains at a time."""
-    if keras.backend.backend() == "jax":
-        return 1
-    return model.distribute_strategy.num_replicas_in_sync
-
-
-def prepare_batches(model, function, prepare):
+def prepare_batches(model, function, prepare, whole=()):
     """Keras' train or test `function`, on the batches that `prepare` makes.
 
     Args:
         model: `keras.Model`.
         function: `model.train_function` or `model.test_function`.
-        prepare: Callable: the data of a step to the data in its place.
+        prepare: Callable: the data of a step to the data in its place, for
+            all devices.
+        whole: Names of the entries that each device gets as they are; of the
+            others it gets its rows.
     """
     if keras.backend.backend() == "jax":
-        return _prepare_on_jax(model, function, prepare)
-    return lambda iterator: function(iter([prepare(next(iterator))]))
+        return _prepare_on_jax(model, function, prepare, whole)
+
+    def prepared(iterator):
+        data = prepare(joined(model, next(iterator)))
+        return function(iter([shared(model, data, whole)]))
+
+    return prepared
 
 
-def _prepare_on_jax(model, function, prepare):
+def _prepare_on_jax(model, function, prepare, whole):
     """`prepare_batches` where `fit` passes the variables' values as state.
 
     It takes them out of the variables: they are put back, so that `prepare`
@@ -135,7 +139,7 @@ def _prepare_on_jax(model, function, prepare):
         model._jax_state = dict(zip(names, state))
         model._jax_state_synced = False
         model.jax_state_sync()
-        data = prepare(data)
+        data = shared(model, prepare(data), whole)
         state = model._get_jax_state(
             **dict.fromkeys(names, True), purge_model_variables=True
         )

@@ -12,7 +12,6 @@ import tiny_lm
 
 from keras_distill import losses
 from keras_distill import schedules
-from keras_distill.gkd import arguments
 from keras_distill.gkd import checks
 from keras_distill.gkd.replay import ReplayBuffer
 from keras_distill.gkd.sources import DatasetResponses
@@ -176,10 +175,6 @@ WRONG = {
     "several steps an execution": (
         lambda: compiled(steps_per_execution=2),
         "`steps_per_execution` must be 1",
-    ),
-    "several replicas": (
-        lambda: arguments.check_compile({}, 2),
-        "trains on one replica",
     ),
     "a missing mask": (
         lambda: trained({n: BATCH[n] for n in ("token_ids", "prompt_mask")}),

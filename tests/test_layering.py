@@ -7,6 +7,7 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).parents[1] / "keras_distill"
 FLOORS = [
+    ["_replicas"],
     ["_checks", "_backend", "_files", "layer_maps"],
     [
         *("divergences", "schedules"),

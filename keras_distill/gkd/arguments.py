@@ -138,7 +138,7 @@ def check_optimizer(optimizer):
         )
 
 
-def check_compile(options, replicas):
+def check_compile(options):
     """Raises `ValueError` for options that a GKD training has no use for."""
     hints = {
         "loss": "The loss is set with `GKDDistiller(divergence=...)`",
@@ -157,10 +157,4 @@ def check_compile(options, replicas):
             "`steps_per_execution` must be 1: the student writes between the "
             "steps. Received: steps_per_execution="
             f"{options['steps_per_execution']}"
-        )
-    if replicas > 1:
-        raise ValueError(
-            "A `GKDDistiller` trains on one replica: build it outside of a "
-            "`tf.distribute` strategy's scope, and use `micro_batch_size` for "
-            f"batches that do not fit. Received: {replicas} replicas"
         )

@@ -12,7 +12,8 @@ from keras_distill.divergences import generalized_jsd
 from keras_distill.divergences import reverse_kl
 from keras_distill.gkd import checks
 from keras_distill.gkd.losses import TokenLosses
-from keras_distill.gkd.losses import token_counts
+from keras_distill.gkd.rollout import COUNTS
+from keras_distill.gkd.rollout import STATISTICS
 from keras_distill.gkd.rollout import Rollout
 from keras_distill.gkd.sources import DATASET
 from keras_distill.gkd.sources import STUDENT
@@ -153,7 +154,7 @@ class WritingScorer:
         for step, batch in enumerate(batches):
             batch = checks.only_inputs(batch)
             filled = self._rollouts[writer].fill(batch, 1.0, seed, step)
-            statistics = filled.pop("statistics")
+            statistics = filled.pop(STATISTICS)
             count = len(filled["token_ids"])
             sums = sums + np.asarray(self._compare(filled), "float64")
             rows, lengths = rows + count, lengths + count * statistics[-2:]
@@ -187,6 +188,6 @@ def _comparison(pairs, teacher, student):
         ]
         for judge, states in zip(judges, (teacher_states, student_states)):
             sums.append(judge.cross_entropy_sum(x, states))
-        return ops.stack([*sums, token_counts(x)[0]])
+        return ops.stack([*sums, x[COUNTS][0]])
 
     return compile_reading(compare, [*teacher.variables, *student.variables])

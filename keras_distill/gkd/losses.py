@@ -101,19 +101,3 @@ class TokenLosses:
             x["response_mask"][:, 1:],
             chunk_tokens=self.chunk_tokens,
         )[0]
-
-
-def token_counts(x):
-    """How many tokens of a batch count.
-
-    Args:
-        x: Dict of `rollout.model_inputs`.
-
-    Returns:
-        Pair of float32 scalars: tokens of completions, and of the data set's
-        responses.
-    """
-    return tuple(
-        ops.sum(ops.cast(x[name][:, 1:], "float32"))
-        for name in ("completion_mask", "response_mask")
-    )

@@ -6,12 +6,10 @@ import keras
 from keras import ops
 
 from keras_distill._backend import check_backend
-from keras_distill._backend import prepare_batches
-from keras_distill._backend import replicas
-from keras_distill.distiller.around_student import AroundStudent
-from keras_distill.distiller.checks import check_callbacks
+from keras_distill._replicas import replicas
 from keras_distill.gkd import arguments
 from keras_distill.gkd import checks
+from keras_distill.gkd.drawn import OnDrawnBatches
 from keras_distill.gkd.losses import TokenLosses
 from keras_distill.gkd.rollout import Rollout
 from keras_distill.gkd.sources import Sampling
@@ -21,7 +19,7 @@ from keras_distill.gkd.steps import STEPS
 from keras_distill.gkd.steps import TEST_STEPS
 
 
-class GKDDistiller(AroundStudent):
+class GKDDistiller(OnDrawnBatches):
     """Trains `student` to write as `teacher` does, partly on its own text.
 
     For each prompt a completion comes from the student itself (with
@@ -29,6 +27,10 @@ class GKDDistiller(AroundStudent):
     set. The loss is the divergence between the two models' next-token
     distributions, summed over the vocabulary and averaged over all tokens of
     the batch's completions. No gradient flows through the sampling.
+
+    Under `tf.distribute.MirroredStrategy`, or with `keras.distribution` on
+    JAX, the devices of a machine share each batch and its loss; with the
+    former the first one writes for all.
 
     Batches are dicts with `"token_ids"`, `"prompt_mask"` and
     `"completion_mask"`, as `GKDPreprocessor.batches` makes them. `evaluate`
@@ -162,7 +164,7 @@ class GKDDistiller(AroundStudent):
             granularity,
         )
         arguments.check_lmbda(lmbda, sft_weight, self.rollout.sources)
-        self._schedule = lmbda if callable(lmbda) else None
+        self.lmbda_schedule = lmbda if callable(lmbda) else None
         self.state = GKDState(
             lmbda(0) if callable(lmbda) else lmbda,
             random.randint(0, 2**31 - 1) if seed is None else seed,
@@ -189,9 +191,11 @@ class GKDDistiller(AroundStudent):
 
         Raises:
             ValueError: if there is a loss or metrics among the arguments, the
-                optimizer accumulates gradients, or there are replicas.
+                optimizer accumulates gradients, or there are replicas on
+                other machines.
         """
-        arguments.check_compile(kwargs, replicas(self))
+        arguments.check_compile(kwargs)
+        replicas(self)
         super().compile(optimizer=optimizer, **kwargs)
         arguments.check_optimizer(self.optimizer)
 
@@ -210,54 +214,13 @@ class GKDDistiller(AroundStudent):
         """Generates with the student, as `CausalLM.generate` does."""
         return self.student.generate(*args, **kwargs)
 
-    def fit(self, x=None, *args, **kwargs):
-        """Trains the student; arguments as in `keras.Model.fit`."""
-        check_callbacks(kwargs.get("callbacks"))
-        if hasattr(x, "element_spec") and not args:
-            # A dataset shuffles itself; Keras' own default only warns of it.
-            kwargs.setdefault("shuffle", False)
-        return super().fit(x, *args, **kwargs)
-
-    def make_train_function(self, force=False):
-        """Keras' own, on batches whose completions were drawn before."""
-        if self.train_function is None or force:
-            super().make_train_function(force)
-            self.train_function = prepare_batches(
-                self, self.train_function, self._draw
-            )
-
-    def make_test_function(self, force=False):
-        """Keras' own, on the data set's responses."""
-        if self.test_function is None or force:
-            super().make_test_function(force)
-            self.test_function = prepare_batches(
-                self, self.test_function, self._responses
-            )
-
-    def _draw(self, data):
-        step = int(self.state.step)
-        if self._schedule is not None:
-            self.state.lmbda.assign(self._schedule(step))
-        batch = self.rollout.fill(
-            checks.only_inputs(data),
-            float(self.state.lmbda),
-            int(self.state.seed),
-            step,
-            self.micro_batch_size or 1,
-        )
-        self.state.step.assign(step + 1)
-        return batch
-
-    def _responses(self, data):
-        return self.rollout.responses(checks.only_inputs(data))
-
     def training_loss(self, x, teacher_states, counts, number, training=True):
         """The share of a part of the batch in the batch's loss.
 
         Args:
             x: Dict of `rollout.model_inputs`, the part.
             teacher_states: What `token_losses.teacher_states(x)` gave.
-            counts: What `token_counts` gave for the whole batch.
+            counts: Tensor of shape `[2]`, the batch's `"token_counts"`.
             number: Integer, how many parts there are.
             training: Boolean.
 
@@ -266,7 +229,7 @@ class GKDDistiller(AroundStudent):
             loss, the divergence and the cross-entropy.
         """
         states = self.token_losses.student_states(x, training)
-        tokens, responses = (ops.maximum(count, 1.0) for count in counts)
+        tokens, responses = ops.unstack(ops.maximum(counts, 1.0))
         divergence = self.token_losses.divergence_sum(x, teacher_states, states)
         loss = divergence = divergence / tokens
         cross_entropy = ops.zeros(())

@@ -12,6 +12,8 @@ from keras_distill.gkd.sources import DATASET
 
 GRANULARITIES = ("sample", "batch")
 MEAN_LENGTH, TRUNCATED = "completion_length", "truncated_fraction"
+STATISTICS, COUNTS = "statistics", "token_counts"
+OF_THE_BATCH = (STATISTICS, COUNTS)
 
 
 class Rollout:
@@ -90,13 +92,13 @@ class Rollout:
                 rows = rows.replaced(index, found)
         statistics = self._statistics(rows)
         inputs = model_inputs(rows, rows_multiple)
-        return inputs | {"statistics": statistics}
+        return inputs | {STATISTICS: statistics}
 
-    def responses(self, batch):
+    def responses(self, batch, rows_multiple=1):
         """What the models read to evaluate the data set's responses."""
         rows = self._checked(batch)
         _check_responses(rows, "`evaluate` compares the models on responses")
-        return model_inputs(rows)
+        return model_inputs(rows, rows_multiple)
 
     def _checked(self, batch):
         rows = from_batch(batch, DATASET)
@@ -152,16 +154,20 @@ def model_inputs(rows, rows_multiple=1):
         that the longest row needs: `"token_ids"`, int32;
         `"padding_mask"`, boolean, prompts and completions; and the boolean
         masks `"completion_mask"` and `"response_mask"`, completions of all
-        origins and those of the data set.
+        origins and those of the data set. And `"token_counts"`, float32, the
+        numbers of tokens in these two.
     """
     missing = -len(rows) % rows_multiple
     rows = rows.resized(_trimmed_width(rows)).with_empty(missing)
     prompts, completions = rows.masks()
+    responses = completions & (rows.origins == DATASET)[:, None]
+    counts = [mask.sum() for mask in (completions, responses)]
     return {
         "token_ids": rows.token_ids,
         "padding_mask": prompts | completions,
         "completion_mask": completions,
-        "response_mask": completions & (rows.origins == DATASET)[:, None],
+        "response_mask": responses,
+        COUNTS: np.array(counts, "float32"),
     }
 
 

@@ -7,14 +7,15 @@ whole batch: the numbers of tokens are counted before.
 import keras
 from keras import ops
 
-from keras_distill.gkd.losses import token_counts
-
-STATISTICS = "statistics"
+from keras_distill.gkd.rollout import COUNTS
+from keras_distill.gkd.rollout import OF_THE_BATCH
 
 
 def _parts(x, size):
     """The batch as `[micro-batches, rows, ...]` arrays."""
-    rows = {name: value for name, value in x.items() if name != STATISTICS}
+    rows = {
+        name: value for name, value in x.items() if name not in OF_THE_BATCH
+    }
     if size is None:
         return {name: value[None] for name, value in rows.items()}
     return {
@@ -31,7 +32,7 @@ def tensorflow_step(distiller, x):
     """Adds up the gradients of all micro-batches and applies them."""
     import tensorflow as tf
 
-    counts = token_counts(x)
+    counts = x[COUNTS]
     variables = distiller.trainable_variables
     parts = _parts(x, distiller.micro_batch_size)
     number = ops.shape(parts["token_ids"])[0]
@@ -60,7 +61,7 @@ def tensorflow_step(distiller, x):
             parallel_iterations=1,
         )
     distiller.optimizer.apply_gradients(zip(gradients, variables))
-    distiller.update_metrics(x, terms, counts)
+    distiller.update_metrics(x, _of_all_replicas(distiller, terms), counts)
     return distiller.get_metrics_result()
 
 
@@ -102,7 +103,7 @@ def jax_step(distiller, state, x):
     import jax
 
     trainable, non_trainable, optimizer_state, metrics_state = state
-    counts = token_counts(x)
+    counts = x[COUNTS]
     parts = _parts(x, distiller.micro_batch_size)
     number = len(parts["token_ids"])
     gradient = _jax_gradient(distiller, counts, number, optimizer_state)
@@ -139,10 +140,15 @@ def _jax_logs(distiller, metrics_state, arguments):
 
 def tensorflow_test_step(distiller, x):
     """Updates the metrics with the losses of a batch."""
-    counts = token_counts(x)
-    terms = _evaluated(distiller, x, counts)
+    counts = x[COUNTS]
+    terms = _of_all_replicas(distiller, _evaluated(distiller, x, counts))
     distiller.update_metrics(x, terms, counts)
     return distiller.get_metrics_result()
+
+
+def _of_all_replicas(distiller, terms):
+    """A replica's shares of the sums, for metrics that take means."""
+    return terms * distiller.distribute_strategy.num_replicas_in_sync
 
 
 def _evaluated(distiller, x, counts):
@@ -155,7 +161,7 @@ def jax_test_step(distiller, state, x):
     trainable, non_trainable, metrics_state = state
     mapping = _mapping(distiller.trainable_variables, trainable)
     mapping += _mapping(distiller.non_trainable_variables, non_trainable)
-    counts = token_counts(x)
+    counts = x[COUNTS]
     with keras.StatelessScope(mapping, collect_losses=True):
         terms = _evaluated(distiller, x, counts)
     logs, metrics_state = _jax_logs(
