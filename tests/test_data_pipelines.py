@@ -200,3 +200,18 @@ def test_vocabulary_messages():
         data.train_vocabulary([])
     with pytest.raises(ValueError, match="vocabulary_size=5"):
         data.train_vocabulary(["a"], 5)
+
+
+def test_special_tokens_are_read_where_they_are_meant():
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    vocabulary = [*words, "good", "film", "mask", "[", "]"]
+    preprocessor = data.bert_preprocessor(vocabulary, 8)
+    texts = data.TextDataset(["Good [MASK] film", "good mask"], [0, 1])
+    split, whole = (
+        data.encode(texts, preprocessor, special_tokens=special)
+        for special in (False, True)
+    )
+    assert split.inputs["token_ids"][0].tolist() == [2, 5, 8, 7, 9, 6, 3, 0]
+    assert whole.inputs["token_ids"][0].tolist() == [2, 5, 4, 6, 3, 0, 0, 0]
+    assert whole.inputs["token_ids"][1].tolist()[:4] == [2, 5, 7, 3]
+    assert preprocessor.tokenizer.special_tokens_in_strings is False

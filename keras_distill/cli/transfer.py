@@ -94,7 +94,11 @@ def build(settings, corpus, folder):
             f"transfer={settings.transfer}"
         )
     missing = np.full(len(texts), data.UNLABELLED)
-    encoded = data.encode(data.TextDataset(texts, missing), corpus.preprocessor)
+    encoded = data.encode(
+        data.TextDataset(texts, missing),
+        corpus.preprocessor,
+        special_tokens=True,
+    )
     with run_folder.complete_file(folder / TOKENS) as draft:
         np.savez_compressed(draft, **encoded.inputs)
     run_folder.write_json(folder / TEXTS, texts)

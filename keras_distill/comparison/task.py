@@ -100,7 +100,9 @@ class Task:
             missing = np.full(len(transfer), data.UNLABELLED)
             sets[TRANSFER] = data.TextDataset(transfer, missing)
         encoded = {
-            part: data.encode(texts, preprocessor)
+            part: data.encode(
+                texts, preprocessor, special_tokens=part == TRANSFER
+            )
             for part, texts in sets.items()
         }
         logits = {

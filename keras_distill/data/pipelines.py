@@ -35,13 +35,15 @@ class EncodedDataset:
         return self.inputs["token_ids"].shape[1]
 
 
-def encode(dataset, preprocessor):
+def encode(dataset, preprocessor, special_tokens=False):
     """Tokenises every text once.
 
     Args:
         dataset: `TextDataset`.
         preprocessor: A KerasHub text classifier preprocessor; its
             `sequence_length` is the length of the rows.
+        special_tokens: Boolean. Whether a word such as `[MASK]` is that
+            special token, as augmented texts mean it, and not three pieces.
 
     Returns:
         `EncodedDataset`.
@@ -55,6 +57,8 @@ def encode(dataset, preprocessor):
     >>> encode(texts, bert_preprocessor(vocabulary, 8)).lengths.tolist()
     [4, 3]
     """
+    if special_tokens:
+        preprocessor = _with_special_tokens(preprocessor)
     chunks = [
         preprocessor(dataset.texts[start : start + CHUNK])
         for start in range(0, len(dataset), CHUNK)
@@ -66,6 +70,20 @@ def encode(dataset, preprocessor):
     inputs = {key: value.astype("int32") for key, value in inputs.items()}
     lengths = inputs["padding_mask"].sum(axis=1, dtype="int32")
     return EncodedDataset(inputs, dataset.labels, lengths)
+
+
+def _with_special_tokens(preprocessor):
+    """A copy that does not split special tokens; others never split them."""
+    tokenizer = preprocessor.tokenizer
+    if not hasattr(tokenizer, "special_tokens_in_strings"):
+        return preprocessor
+    own = {
+        "vocabulary": tokenizer.get_vocabulary(),
+        "special_tokens_in_strings": True,
+    }
+    tokenizer = type(tokenizer).from_config(tokenizer.get_config() | own)
+    config = preprocessor.get_config() | {"tokenizer": tokenizer}
+    return type(preprocessor).from_config(config)
 
 
 def batches(
