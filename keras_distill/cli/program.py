@@ -8,6 +8,7 @@ import sys
 import tyro
 
 from keras_distill.cli import quiet
+from keras_distill.cli.cache.options import Cache
 from keras_distill.cli.compare.options import Compare
 from keras_distill.cli.gkd.options import GKD
 from keras_distill.cli.options import Distill
@@ -19,6 +20,7 @@ from keras_distill.cli.screen import Screen
 COMMANDS = {
     "distill": (Distill, "keras_distill.cli.distill"),
     "compare": (Compare, "keras_distill.cli.compare.command"),
+    "cache": (Cache, "keras_distill.cli.cache.command"),
     "gkd": (GKD, "keras_distill.cli.gkd.command"),
 }
 WRONG_USE = 2
