@@ -74,7 +74,7 @@ def encode(dataset, preprocessor, special_tokens=False):
 
 def _with_special_tokens(preprocessor):
     """A copy that does not split special tokens; others never split them."""
-    tokenizer = preprocessor.tokenizer
+    tokenizer = getattr(preprocessor, "tokenizer", None)
     if not hasattr(tokenizer, "special_tokens_in_strings"):
         return preprocessor
     own = {
