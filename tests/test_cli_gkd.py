@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import re
 
 import keras
 import keras_hub
 import pytest
+from helpers import run_snippets
 
 from keras_distill.cli import main
 from keras_distill.cli.gkd import models
@@ -118,6 +120,13 @@ def test_a_whole_run_and_a_second_one(call, tmp_path):
     student = keras.models.load_model(path, compile=False)
     assert student.count_params() == report["student"]["parameters"]
     assert not (tmp_path / "out" / "backup").exists()
+    card = tmp_path / "out" / "README.md"
+    assert run_snippets(card) == [""]
+    after = report["after"]["student"]["reverse_kl"]
+    row = "own text: KL(student ‖ teacher)"
+    assert re.search(
+        rf"\| {re.escape(row)} \| .* \| {after:.3f} \|", card.read_text()
+    )
 
     code, out, _ = call()
     assert code == 0
@@ -149,6 +158,7 @@ def test_a_preset_is_shrunk_and_saved_as_a_preset(call, tmp_path):
         str(tmp_path / "out" / "student")
     )
     assert student.backbone.num_layers == 1
+    assert run_snippets(tmp_path / "out" / "student" / "README.md") == [""]
     assert isinstance(student.generate("ab", max_length=6), str)
 
 

@@ -36,7 +36,8 @@ def model_card(folder, title, sections, files, preprocessor=None):
         title: String.
         sections: Dict from headings to Markdown.
         files: Names in `folder` of the exports to load: `.tflite` files and
-            SavedModel folders, `"."` for `folder` itself.
+            SavedModel folders, `"."` for `folder` itself. Empty where the
+            sections say how to load.
         preprocessor: The KerasHub preprocessor of the student, which a
             `.tflite` file needs before it, or None for token ids.
 
@@ -64,7 +65,8 @@ def model_card(folder, title, sections, files, preprocessor=None):
     parts = [FRONT, f"# {title}", ""]
     for heading, text in sections.items():
         parts += [f"## {heading}", "", text.strip(), ""]
-    parts += ["## How to load", ""]
+    if files:
+        parts += ["## How to load", ""]
     for name in files:
         parts += ["```python", _snippet(folder, name, preprocessor), "```", ""]
     path = folder / "README.md"

@@ -5,6 +5,7 @@ import pathlib
 import shutil
 
 from keras_distill.cli import sources
+from keras_distill.cli.gkd import cards
 from keras_distill.cli.gkd import models
 from keras_distill.cli.gkd import report
 from keras_distill.cli.gkd import texts
@@ -50,7 +51,7 @@ def run(options, screen):
     folder.execute(phases, screen, options.run.redo)
     screen.phase = None
     shutil.rmtree(folder.path / "backup", ignore_errors=True)
-    report.write(settings, folder, phases, screen)
+    cards.write(report.write(settings, folder, phases, screen), folder.path)
 
 
 def plan(settings, folder, screen):

@@ -22,6 +22,9 @@ def write(settings, folder, phases, screen):
         folder: `RunFolder`, all phases finished.
         phases: List of `Phase`.
         screen: `Screen`.
+
+    Returns:
+        Dict, the contents of `report.json`.
     """
     before, after = folder.result("before"), folder.result("after")
     contents = {
@@ -48,6 +51,7 @@ def write(settings, folder, phases, screen):
         f"Written: {folder.path / report.FILE}, the student in "
         f"{folder.path / contents['student']['path']}"
     )
+    return contents
 
 
 def rows(before, after):
