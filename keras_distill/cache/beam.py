@@ -1,6 +1,7 @@
 """`write` on many machines or processes, as an Apache Beam pipeline."""
 
 import functools
+import importlib.util
 
 import tensorflow as tf
 
@@ -46,6 +47,14 @@ class ShardWriter:
         return whole_shard(self.job, number, keys, inputs)["examples"]
 
 
+def require():
+    """Raises `ImportError` if Apache Beam is not installed."""
+    if importlib.util.find_spec("apache_beam") is None:
+        raise ImportError(
+            "A pipeline needs Apache Beam: pip install 'keras-distill[beam]'."
+        )
+
+
 def write_with_beam(
     make_teacher, make_dataset, path, pipeline_flags=(), **options
 ):
@@ -75,14 +84,10 @@ def write_with_beam(
         ImportError: if Apache Beam is not installed.
         ValueError: as `kd.cache.write`.
     """
-    try:
-        import apache_beam as beam
-        from apache_beam.options.pipeline_options import PipelineOptions
-    except ImportError as error:
-        raise ImportError(
-            "`write_with_beam` needs Apache Beam: "
-            "pip install 'keras-distill[beam]'"
-        ) from error
+    require()
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
     writer = ShardWriter(make_teacher, make_dataset, str(path), options)
     with lock(writer.job.folder):
         numbers = _begun(writer.job)

@@ -40,19 +40,26 @@ def run(options, screen):
         UsageProblem: The options, the data or the teacher are wrong.
     """
     settings = settle(options)
-    sources.model_kind(settings.teacher)
-    sources.check_data(settings.data)
-    transfer.check(settings)
-    identities = {
-        **sources.teacher_identity(settings),
-        **sources.data_identity(settings),
-    }
+    check_inputs(settings)
+    identities = input_identities(settings)
     folder = RunFolder(settings.output, "distill")
     phases = plan(settings, identities, folder, screen)
     folder.execute(phases, screen, options.run.redo)
     screen.phase = None
     held = report.write(settings, folder, phases, screen)
     cards.write(held, texts.Corpus(folder.path, settings), folder.path)
+
+
+def check_inputs(settings):
+    """Raises `UsageProblem` for a teacher or texts that cannot be."""
+    sources.model_kind(settings.teacher)
+    sources.check_data(settings.data)
+    transfer.check(settings)
+
+
+def input_identities(settings):
+    """Dict, what tells teacher and texts from changed ones."""
+    return sources.teacher_identity(settings) | sources.data_identity(settings)
 
 
 def plan(settings, identities, folder, screen):
@@ -75,8 +82,8 @@ def plan(settings, identities, folder, screen):
     ]
 
 
-def first_phases(settings, identities, corpus, folder, screen):
-    """The phases before the students: texts, teacher, its logits.
+def teacher_phases(settings, identities, corpus, folder, screen):
+    """The phases up to the teacher: texts, transfer set, fine-tuning.
 
     Args:
         settings: `Settings`.
@@ -88,7 +95,6 @@ def first_phases(settings, identities, corpus, folder, screen):
     Returns:
         List of `Phase`.
     """
-    further = transfer.phases(settings, corpus, folder.path)
     return [
         Phase(
             name="data",
@@ -99,7 +105,7 @@ def first_phases(settings, identities, corpus, folder, screen):
             summary=texts.summary,
             files=texts.FILES,
         ),
-        *further,
+        *transfer.phases(settings, corpus, folder.path),
         Phase(
             name="teacher",
             title=f"teacher: {settings.teacher}, fine-tuned if need be",
@@ -111,11 +117,24 @@ def first_phases(settings, identities, corpus, folder, screen):
             summary=teaching.summary,
             files=(teaching.MODEL,),
         ),
+    ]
+
+
+def first_phases(settings, identities, corpus, folder, screen):
+    """The phases before the students: those of the teacher, and its logits.
+
+    Args and result as of `teacher_phases`.
+    """
+    earlier = teacher_phases(settings, identities, corpus, folder, screen)
+    texts_only = ("data", "teacher")
+    further = [p.name for p in earlier if p.name not in texts_only]
+    return [
+        *earlier,
         Phase(
             name="signal",
             title="signal: the teacher's logits for the texts",
             options={},
-            needs=("teacher", *(phase.name for phase in further)),
+            needs=("teacher", *further),
             run=functools.partial(teaching.signal, corpus, folder.path),
             summary=teaching.signal_summary,
             files=(teaching.LOGITS, teaching.SCORED),

@@ -1,22 +1,19 @@
 """`keras-distill cache`: texts, teacher, and what it says of them."""
 
 import functools
-import importlib.util
 import pathlib
 import shutil
 
-import keras
 import tensorflow as tf
 
 from keras_distill import cache
 from keras_distill._checks import check_integer
+from keras_distill.cache import beam
 from keras_distill.cli import corpus as texts
 from keras_distill.cli import distill
 from keras_distill.cli import options as distill_options
-from keras_distill.cli import sources
 from keras_distill.cli import teaching
 from keras_distill.cli import training
-from keras_distill.cli import transfer
 from keras_distill.cli.problems import UsageProblem
 from keras_distill.cli.problems import as_usage_problem
 from keras_distill.cli.run_folder import Phase
@@ -42,18 +39,11 @@ def run(options, screen):
     with as_usage_problem(ValueError, advice="See `--help`."):
         check_integer("batch_size", options.run.batch_size, minimum=1)
         check_integer("shard_size", options.run.shard_size, minimum=1)
-    sources.model_kind(settings.teacher)
-    sources.check_data(settings.data)
-    transfer.check(settings)
-    identities = {
-        **sources.teacher_identity(settings),
-        **sources.data_identity(settings),
-    }
+    distill.check_inputs(settings)
+    identities = distill.input_identities(settings)
     folder = RunFolder(settings.output, "cache")
     corpus = texts.Corpus(folder.path, settings)
-    *first, _ = distill.first_phases(
-        settings, identities, corpus, folder, screen
-    )
+    first = distill.teacher_phases(settings, identities, corpus, folder, screen)
     phases = [*first, *_phases(options, flags, corpus, folder.path, first)]
     folder.execute(phases, screen, options.run.redo)
     screen.phase = None
@@ -88,11 +78,8 @@ def beam_flags(options):
                 "`--beam-flags` must be of the form NAME=VALUE, such as "
                 f"direct_num_workers=4. Received: {flag!r}"
             )
-    if importlib.util.find_spec("apache_beam") is None:
-        raise UsageProblem(
-            "`--runner` needs Apache Beam: pip install 'keras-distill[beam]'. "
-            f"Or leave it out. Received: runner={options.runner!r}"
-        )
+    with as_usage_problem(ImportError, advice="Or leave `--runner` out."):
+        beam.require()
     further = [f"--{flag}" for flag in options.beam_flags]
     return [f"--runner={options.runner}", *further]
 
@@ -110,13 +97,13 @@ def _as_distill(options):
 
 
 def _phases(options, flags, corpus, folder, first):
-    earlier = tuple(phase.name for phase in first)
+    of_the_texts = tuple(p.name for p in first if p.name != "teacher")
     return [
         Phase(
             name="rows",
             title="rows: all texts as token ids",
             options={},
-            needs=earlier,
+            needs=of_the_texts,
             run=functools.partial(_save_rows, corpus, folder / ROWS),
             summary="{rows:,} texts".format_map,
             files=(ROWS,),
@@ -145,15 +132,10 @@ def _save_rows(corpus, path):
     return {"rows": len(taught)}
 
 
-def load_teacher(path):
-    """The teacher, in whichever process runs it."""
-    return keras.models.load_model(path, compile=False)
-
-
 def _label(options, flags, corpus, folder):
     if options.run.redo:
         shutil.rmtree(folder / CACHE, ignore_errors=True)
-    make_teacher = functools.partial(load_teacher, str(folder / teaching.MODEL))
+    make_teacher = functools.partial(training.load, folder / teaching.MODEL)
     make_rows = functools.partial(tf.data.Dataset.load, str(folder / ROWS))
     arguments = {
         "dtype": options.what.dtype,

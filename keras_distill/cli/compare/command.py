@@ -11,7 +11,6 @@ from keras_distill import losses
 from keras_distill.cli import arms as distill_arms
 from keras_distill.cli import corpus as texts
 from keras_distill.cli import distill
-from keras_distill.cli import sources
 from keras_distill.cli import teaching
 from keras_distill.cli import training
 from keras_distill.cli import transfer
@@ -54,16 +53,11 @@ def run(options, screen):
     """
     settings = settle(options)
     shared = settings.shared
-    sources.model_kind(shared.teacher)
-    sources.check_data(shared.data)
-    transfer.check(shared)
+    distill.check_inputs(shared)
     if settings.html:
         with as_usage_problem(ImportError, advice="Or add `--no-html`."):
             html.require()
-    identities = {
-        **sources.teacher_identity(shared),
-        **sources.data_identity(shared),
-    }
+    identities = distill.input_identities(shared)
     folder = RunFolder(shared.output, "compare")
     corpus = texts.Corpus(folder.path, shared)
     phases = distill.first_phases(shared, identities, corpus, folder, screen)
