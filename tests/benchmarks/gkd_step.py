@@ -12,38 +12,34 @@ counts. `cpu` is the processor time of the process, over all cores.
 import argparse
 import pathlib
 import statistics
-import subprocess
-import time
 
 import keras
 import keras_hub
 import numpy as np
+from sampling import COMPLETION
+from sampling import HEADS
+from sampling import PROMPT
+from sampling import ROWS
+from sampling import VOCABULARY
+from sampling import OtherPython
+from sampling import backbone
+from sampling import timed
 
 import keras_distill as kd
 
-ROWS, PROMPT, COMPLETION, VOCABULARY = 16, 32, 96, 8192
 STUDENT, TEACHER = (3, 128), (6, 256)
-HEADS = 4
 TORCH = pathlib.Path(__file__).with_name("gkd_step_torch.py")
 
 
-def gpt2(layers, width):
-    backbone = keras_hub.models.GPT2Backbone(
-        vocabulary_size=VOCABULARY,
-        num_layers=layers,
-        num_heads=HEADS,
-        hidden_dim=width,
-        intermediate_dim=4 * width,
-        max_sequence_length=PROMPT + COMPLETION,
-    )
-    return keras_hub.models.GPT2CausalLM(backbone, preprocessor=None)
+def gpt2(size):
+    return keras_hub.models.GPT2CausalLM(backbone(*size), preprocessor=None)
 
 
 def ours(options):
     """A callable that takes a step and gives its seconds."""
     distiller = kd.GKDDistiller(
-        gpt2(*TEACHER),
-        gpt2(*STUDENT),
+        gpt2(TEACHER),
+        gpt2(STUDENT),
         lmbda=1.0,
         max_completion_length=COMPLETION,
         stop_token_ids=(),
@@ -58,35 +54,7 @@ def ours(options):
         "prompt_mask": in_prompt,
         "completion_mask": np.zeros(shape, bool),
     }
-
-    def step():
-        wall, cpu = time.perf_counter(), time.process_time()
-        distiller.train_on_batch(batch)
-        return time.perf_counter() - wall, time.process_time() - cpu
-
-    return step
-
-
-class TRL:
-    """Steps of `GKDTrainer`, in a process of another interpreter."""
-
-    def __init__(self, options):
-        sizes = (*STUDENT, *TEACHER, HEADS, ROWS, PROMPT, COMPLETION)
-        arguments = map(str, (*sizes, VOCABULARY, options.rounds + 1))
-        self._process = subprocess.Popen(
-            [options.torch, TORCH, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def __call__(self):
-        self._process.stdin.write("again\n")
-        self._process.stdin.flush()
-        for line in self._process.stdout:
-            if line.startswith("step "):
-                return tuple(map(float, line.split()[1:]))
-        raise RuntimeError("The process of GKDTrainer ended")
+    return lambda: timed(lambda: distiller.train_on_batch(batch))
 
 
 def main():
@@ -97,7 +65,10 @@ def main():
     options = parser.parse_args()
     runs = {"keras_distill": ours(options)}
     if options.torch:
-        runs["TRL GKDTrainer"] = TRL(options)
+        sizes = (*STUDENT, *TEACHER, HEADS, ROWS, PROMPT, COMPLETION)
+        runs["TRL GKDTrainer"] = OtherPython(
+            options.torch, TORCH, *sizes, VOCABULARY, options.rounds + 1
+        )
     seconds = {name: [] for name in runs}
     for turn in range(options.rounds + 1):
         for name, run in runs.items():

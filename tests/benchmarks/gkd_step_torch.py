@@ -49,7 +49,7 @@ class Turns(transformers.TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         wall, cpu = self._begin
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        print("\nstep", wall, cpu, flush=True)
+        print("\nseconds", wall, cpu, flush=True)
 
 
 def main():

@@ -64,13 +64,16 @@ def timed(function):
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-class HuggingFace:
-    """`generate` of transformers, in a process of another interpreter."""
+class OtherPython:
+    """Rounds of a script in a process of another interpreter.
 
-    def __init__(self, python, layers, width):
-        sizes = (layers, width, HEADS, ROWS, PROMPT, COMPLETION, VOCABULARY)
+    The script runs a round for each line of its input, and answers with a
+    line of "seconds", those on the clock and those of the processor.
+    """
+
+    def __init__(self, python, script, *arguments):
         self._process = subprocess.Popen(
-            [python, TORCH, *map(str, sizes)],
+            [python, script, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -79,7 +82,10 @@ class HuggingFace:
     def __call__(self):
         self._process.stdin.write("again\n")
         self._process.stdin.flush()
-        return tuple(map(float, self._process.stdout.readline().split()))
+        for line in self._process.stdout:
+            if line.startswith("seconds "):
+                return tuple(map(float, line.split()[1:]))
+        raise RuntimeError("The process of the other interpreter ended")
 
     def close(self):
         self._process.communicate()
@@ -98,7 +104,8 @@ def variants(layers, width, python):
     found["KerasHub XLA"] = hub(model, token_ids, True)
     found = {name: lambda run=run: timed(run) for name, run in found.items()}
     if python:
-        found["Hugging Face"] = HuggingFace(python, layers, width)
+        sizes = (layers, width, HEADS, ROWS, PROMPT, COMPLETION, VOCABULARY)
+        found["Hugging Face"] = OtherPython(python, TORCH, *sizes)
     return found
 
 
