@@ -124,6 +124,12 @@ WRONG_OPTIONS = [
     (["--hard-weight", "-1"], "hard_weight=-1"),
     (["--method", "hidden"], "--student shrink"),
     (["--layers", "2"], "--student shrink"),
+    (["--embedding-rank", "0"], "embedding_rank=0"),
+    (
+        ["--student", "shrink", "--embeddings", "teacher"],
+        "`--embeddings` is for",
+    ),
+    (["--student", "shrink", "--embedding-rank", "4"], "`--embedding-rank` is"),
     (["--method", "annealing", "--hard-weight", "1"], "leave"),
     (["--method", "annealing", "--temperature", "2.5"], "integer"),
     (["--method", "annealing", "--epochs", "2"], "more epochs"),
@@ -631,11 +637,15 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
     "arguments",
     [
         ["--student", "bilstm", "--method", "hidden"],
+        [
+            *("--student", "bilstm", "--method", "kd"),
+            *("--embeddings", "teacher", "--embedding-rank", "4"),
+        ],
         ["--student", "shrink", "--method", "hidden"],
         ["--student", "shrink", "--method", "mse", "--width", "16"],
         ["--student", "text_cnn", "--method", "annealing"],
     ],
-    ids=lambda arguments: "-".join(arguments[1:4:2]),
+    ids=lambda arguments: "-".join(arguments[1::2]),
 )
 def test_every_student_and_method(arguments, call, tmp_path):
     assert call(*arguments)[0] == 0

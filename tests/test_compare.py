@@ -270,6 +270,26 @@ def test_batches_carry_the_logits_of_their_texts(task):
     assert seen > 20
 
 
+def test_predictions_are_in_the_order_of_the_rows():
+    """Rows of similar length run together, and cost what they hold."""
+
+    class Widths(keras.layers.Layer):
+        """The row's first token, and how wide its batch was."""
+
+        def call(self, x):
+            width = keras.ops.ones_like(x[:, 0]) * keras.ops.shape(x)[1]
+            return keras.ops.stack([x[:, 0], width], axis=1)
+
+    tokens = keras.Input((None,), dtype="int32", name="token_ids")
+    model = keras.Model({"token_ids": tokens}, Widths()(tokens))
+    lengths = np.random.default_rng(0).integers(1, 31, 300)
+    ids = np.arange(300, dtype="int32")[:, None] * np.ones((1, 64), "int32")
+    rows = data.EncodedDataset({"token_ids": ids}, lengths * 0, lengths)
+    found = training.predict(model, rows)
+    np.testing.assert_array_equal(found[:, 0], np.arange(300))
+    np.testing.assert_array_equal(found[:, 1], -(-lengths // 8) * 8)
+
+
 def test_default_arms():
     names = [arm.name for arm in default_arms(True)]
     assert names == [

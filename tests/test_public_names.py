@@ -23,8 +23,8 @@ NAMES = {
     "comparison": """Arm CompareOptions Student Task Watcher compare
         default_arms""",
     "data": """EncodedDataset PromptSplits TextDataset TextSplits UNLABELLED
-        batches bert_preprocessor encode keep_labels load load_prompts
-        train_vocabulary write_vocabulary""",
+        batches bert_preprocessor bucket_lengths encode keep_labels load
+        load_prompts train_vocabulary write_vocabulary""",
     "divergences": """adaptive_kl align_temperature alpha_beta binary_kl
         forward_kl generalized_jsd reverse_kl skew_kl skew_reverse_kl
         soft_cross_entropy total_variation""",

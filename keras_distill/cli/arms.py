@@ -74,11 +74,18 @@ def build_student(settings, corpus, teacher):
         UsageProblem: Its sizes do not fit the teacher's.
     """
     width, classes = settings.width, corpus.num_classes
-    vocabulary = corpus.preprocessor.tokenizer.vocabulary_size()
-    if settings.student == "text_cnn":
-        return students.text_cnn(classes, (vocabulary, width), filters=width)
-    if settings.student == "bilstm":
-        return students.bilstm(classes, (vocabulary, width), units=width)
+    if settings.student != "shrink":
+        vocabulary = corpus.preprocessor.tokenizer.vocabulary_size()
+        embeddings = vocabulary, width
+        if settings.embeddings == "teacher":
+            embeddings = teacher()
+        rank = settings.embedding_rank
+        with as_usage_problem(ValueError, advice="See `--embedding-rank`."):
+            if settings.student == "text_cnn":
+                return students.text_cnn(
+                    classes, embeddings, rank, filters=width
+                )
+            return students.bilstm(classes, embeddings, rank, units=width)
     model = teacher()
     with as_usage_problem(ValueError, advice="See `--width` and `--layers`."):
         layers = settings.layers

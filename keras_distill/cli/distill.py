@@ -21,6 +21,8 @@ TEACHER = ("teacher_epochs", "teacher_learning_rate", "teacher_batch_size")
 STUDENT = (
     "student",
     "width",
+    "embeddings",
+    "embedding_rank",
     "layers",
     "epochs",
     "learning_rate",
@@ -156,7 +158,9 @@ def _student_phases(settings, corpus, folder, screen):
                 names.append("labels")
             if kind == arms.DISTILLED:
                 names += TAUGHT
-            starts_from_teacher = settings.student == "shrink"
+            starts_from_teacher = (
+                settings.student == "shrink" or settings.embeddings == "teacher"
+            )
             taught = kind == arms.DISTILLED or starts_from_teacher
             yield Phase(
                 name=arm.name,

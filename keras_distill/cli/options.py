@@ -102,6 +102,12 @@ class Learning:
         width: Width of the student: of embeddings and filters (text_cnn),
             embeddings and states (bilstm), states (shrink). auto: 64, and the
             teacher's for shrink.
+        embeddings: Where those of text_cnn and bilstm start. random: new ones.
+            teacher: a copy of the teacher's, as wide as there; width is then
+            that of filters or states alone.
+        embedding_rank: Columns of the table of embeddings of text_cnn and
+            bilstm, which a linear map then widens: smaller files, faster steps.
+            None: a whole table.
         layers: Layers of the student shrink. auto: half of the teacher's.
         epochs: Passes over the train part; a student that sees fewer or more
             texts takes as many steps. auto: 10, and 4 for shrink; with transfer
@@ -119,6 +125,8 @@ class Learning:
     """
 
     width: int | Auto = "auto"
+    embeddings: Literal["random", "teacher"] = "random"
+    embedding_rank: int | None = None
     layers: int | Auto = "auto"
     epochs: int | Auto = "auto"
     learning_rate: float | Auto = "auto"

@@ -53,6 +53,8 @@ class Settings(Chosen):
     teacher_learning_rate: float
     teacher_batch_size: int
     width: int | None
+    embeddings: str
+    embedding_rank: int | None
     layers: int | None
     epochs: int
     learning_rate: float
@@ -179,6 +181,7 @@ def _check_combination(chosen):
             "`--layers` is for `--student shrink`; leave it out. "
             f"Received: layers={chosen['layers']}, student={chosen['student']}"
         )
+    check_embeddings(chosen, [chosen["student"]])
     given = [n for n in ("hard_weight", "soft_weight") if chosen[n] != "auto"]
     if chosen["method"] == "annealing" and given:
         raise UsageProblem(
@@ -201,11 +204,28 @@ def _check_combination(chosen):
         )
 
 
+def check_embeddings(chosen, kinds):
+    """Raises `UsageProblem` for embeddings that no student can have.
+
+    Args:
+        chosen: Dict of the options `embeddings` and `embedding_rank`.
+        kinds: Strings, the students.
+    """
+    usual = {"embeddings": "random", "embedding_rank": None}
+    given = [name for name in usual if chosen[name] != usual[name]]
+    if given and set(kinds) == {"shrink"}:
+        raise UsageProblem(
+            f"`--{given[0].replace('_', '-')}` is for `--student text_cnn` and "
+            "`bilstm`: shrink has the embeddings of the teacher. Leave it out. "
+            f"Received: {given[0]}={chosen[given[0]]}, student=shrink"
+        )
+
+
 def _check_ranges(settings):
     check_integer("sequence_length", settings.sequence_length, minimum=4)
     for name in ("teacher_batch_size", "batch_size", "epochs"):
         check_integer(name, getattr(settings, name), minimum=1)
-    for name in ("labels", "width", "layers"):
+    for name in ("labels", "width", "layers", "embedding_rank"):
         if getattr(settings, name) is not None:
             check_integer(name, getattr(settings, name), minimum=1)
     if settings.teacher_epochs is not None:

@@ -3,6 +3,7 @@
 # ruff: noqa: ARG002 - Keras fixes the arguments of a callback's methods.
 
 import dataclasses
+import functools
 import warnings
 
 import keras
@@ -45,8 +46,7 @@ def compile_arguments():
 
 def lengths(encoded):
     """A few lengths to cut batches to: most texts are short."""
-    width = encoded.width
-    return sorted({max(4, width // 2), max(4, 3 * width // 4), width})
+    return data.bucket_lengths(encoded.lengths, encoded.width)
 
 
 def rows(encoded, positions):
@@ -132,8 +132,26 @@ def load(path):
 
 
 def predict(model, encoded):
-    """Logits `[rows, classes]`, in the order of the rows."""
-    return model.predict(data.batches(encoded, EVALUATION_BATCH), verbose=0)
+    """Logits `[rows, classes]`, in the order of the rows.
+
+    The model runs over rows of similar length, so that short texts cost what
+    they hold and not what the longest one does.
+    """
+    buckets = np.searchsorted(lengths(encoded), encoded.lengths)
+    order = np.argsort(buckets, kind="stable")
+    parts = [
+        data.batches(
+            rows(encoded, np.flatnonzero(buckets == bucket)),
+            EVALUATION_BATCH,
+            lengths=[length],
+        )
+        for bucket, length in enumerate(lengths(encoded))
+    ]
+    batches = functools.reduce(tf.data.Dataset.concatenate, parts)
+    predicted = model.predict(batches, verbose=0)
+    logits = np.empty_like(predicted)
+    logits[order] = predicted
+    return logits
 
 
 def accuracy(model, encoded):

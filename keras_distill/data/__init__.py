@@ -1,5 +1,6 @@
 """Text classification data: sources, vocabularies and tf.data pipelines."""
 
+from keras_distill.data.bucketing import bucket_lengths as bucket_lengths
 from keras_distill.data.pipelines import EncodedDataset as EncodedDataset
 from keras_distill.data.pipelines import batches as batches
 from keras_distill.data.pipelines import encode as encode

@@ -69,6 +69,12 @@ class Learning:
         width: Width of the students: of embeddings and filters (text_cnn),
             embeddings and states (bilstm), states (shrink). auto: 64, and the
             teacher's for shrink.
+        embeddings: Where those of text_cnn and bilstm start. random: new ones.
+            teacher: a copy of the teacher's, as wide as there; width is then
+            that of filters or states alone.
+        embedding_rank: Columns of the table of embeddings of text_cnn and
+            bilstm, which a linear map then widens: smaller files, faster steps.
+            None: a whole table.
         layers: Layers of the student shrink. auto: half of the teacher's.
         epochs: Passes over the train part; all arms take as many steps, and
             are scored on dev after each. auto: 10, and 4 for shrink; with
@@ -84,6 +90,8 @@ class Learning:
     """
 
     width: int | Auto = "auto"
+    embeddings: Literal["random", "teacher"] = "random"
+    embedding_rank: int | None = None
     layers: int | Auto = "auto"
     epochs: int | Auto = "auto"
     learning_rate: float | Auto = "auto"

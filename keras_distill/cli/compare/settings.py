@@ -75,6 +75,7 @@ def settle(options):
             "`--layers` is for `--student shrink`; leave it out. Received: "
             f"layers={learning.layers}, student={list(what.student)}"
         )
+    distill_settings.check_embeddings(vars(learning), what.student)
     arms = None if what.arms == "auto" else tuple(what.arms)
     students = {
         kind: distill_settings.settle(_as_distill(options, kind))
@@ -101,7 +102,9 @@ def _as_distill(options, kind):
     seeds = SMOKE_SEEDS if run.smoke else SEEDS
     values = {**vars(learning)}
     del values["max_temperature"]
-    if kind != "shrink":
+    if kind == "shrink":
+        values |= {"embeddings": "random", "embedding_rank": None}
+    else:
         values["layers"] = "auto"
     return distill_options.Distill(
         what=distill_options.What(
