@@ -1,5 +1,6 @@
 """`kd.compare`: cells that continue, arms that learn what they should."""
 
+import dataclasses
 import json
 
 import keras
@@ -22,6 +23,7 @@ from keras_distill.comparison import compare
 from keras_distill.comparison import default_arms
 from keras_distill.comparison import training
 from keras_distill.comparison.cells import Cell
+from keras_distill.comparison.descriptions import describe
 
 WORDS = {"good": "fine great nice lovely", "bad": "awful poor dull sad"}
 VOCABULARY = [
@@ -313,12 +315,31 @@ def test_default_arms():
 
 def test_descriptions():
     kd = Arm("KD", losses.ForwardKL(2.0), 0.2, 0.8, transfer=True)
-    told = kd.describe()
+    told = describe(kd, 4)
     for words in ("0.2 x", "0.8 x ForwardKL", "temperature 2", "unlabelled"):
         assert words in told
-    assert "teacher predicts" in Arm("hard", transfer=True).describe()
-    staged = Arm("A", losses.ForwardKL(), stages=lambda epochs: [])
-    assert "stages" in staged.describe()
+    assert "teacher predicts" in describe(Arm("hard", transfer=True), 4)
+
+
+def test_descriptions_of_stages():
+    annealed = losses.AnnealedMSE(3)
+
+    def recipe(epochs):
+        return stages.annealing_kd_stages(3, 1, epochs - 3)
+
+    def flat(epochs):
+        first, second = recipe(epochs)
+        return [dataclasses.replace(first, temperature=1.0), second]
+
+    assert describe(Arm("A", annealed, stages=recipe), 5) == (
+        "3 epochs: 1 x AnnealedMSE (temperature 3 to 1, max_temperature 3); "
+        "2 epochs: 1 x cross-entropy with the labels"
+    )
+    not_annealed = describe(Arm("A", annealed, stages=flat), 5)
+    assert "(temperature 1.0, max_temperature 3); 2" in not_annealed
+    inherited = Arm("A", annealed, 0.2, 0.8, stages=lambda e: [stages.Stage(e)])
+    told = describe(inherited, 2)
+    assert told.startswith("2 epochs: 0.2 x cross-entropy")
 
 
 def test_options_hold_what_stages_and_matches_are():

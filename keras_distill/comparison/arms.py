@@ -10,6 +10,7 @@ from keras_distill import losses
 from keras_distill._checks import check_integer
 from keras_distill._checks import check_positive
 from keras_distill._checks import check_weight
+from keras_distill.comparison.descriptions import plain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,39 +131,6 @@ class Arm:
             "stages": plain(self.stages and self.stages(epochs)),
         }
 
-    def describe(self):
-        """What it learns from, in words."""
-        words = []
-        if self.is_distilled:
-            config = plain(self.soft_loss)
-            name = config.pop("class", "soft loss")
-            told = ", ".join(
-                f"{key} {value}"
-                for key, value in config.items()
-                if isinstance(value, int | float | str) and key in TOLD
-            )
-            words.append(
-                f"{self.hard_weight:g} x cross-entropy with the labels + "
-                f"{self.soft_weight:g} x {name}"
-                + (f" ({told})" if told else "")
-            )
-        else:
-            words.append("cross-entropy with the labels")
-        if self.matches:
-            words.append("matched hidden states")
-        if self.stages:
-            words.append("in stages")
-        if self.transfer and self.is_distilled:
-            words.append("labelled and unlabelled text")
-        elif self.transfer:
-            words.append(
-                "unlabelled text with the class that the teacher predicts"
-            )
-        return "; ".join(words)
-
-
-TOLD = {"temperature", "temperature_squared", "beta", "max_temperature"}
-
 
 def default_arms(
     transfer, temperature=4.0, hard_weight=0.5, soft_weight=0.5, mse_scale=1.0
@@ -215,30 +183,6 @@ def slug(name):
     'kd-transfer'
     """
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-def plain(value):
-    """`value` as JSON holds it; objects by class and configuration.
-
-    A function is known by its name alone.
-    """
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if dataclasses.is_dataclass(value):
-        fields = dataclasses.fields(value)
-        return {f.name: plain(getattr(value, f.name)) for f in fields}
-    if hasattr(value, "get_config"):
-        config = plain(value.get_config())
-        # Keras counts the objects of a process in their default names.
-        config.pop("name", None)
-        return {"class": type(value).__name__, **config}
-    if callable(value):
-        return getattr(value, "__qualname__", type(value).__name__)
-    return repr(value)
 
 
 def check_comparison(students, arms, seeds):

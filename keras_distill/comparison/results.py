@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 
 from keras_distill.comparison import statistics
+from keras_distill.comparison.descriptions import describe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,9 +109,10 @@ def best_arm_on_dev(cells):
 
 def _row(cells, labels, cost_per_hour):
     results = [f.result for f in cells]
-    arm = cells[0].cell.arm
+    cell = cells[0].cell
+    arm = cell.arm
     row = {
-        "learns_from": arm.describe(),
+        "learns_from": describe(arm, cell.student.epochs),
         "is_control": arm.is_control,
         "is_distilled": arm.is_distilled,
         "transfer": arm.transfer,
