@@ -33,6 +33,12 @@ def check_backend():
         )
 
 
+def accelerators():
+    """The names of the devices other than processors, as `"gpu:0"`."""
+    devices = map(str.lower, keras.distribution.list_devices())
+    return [device for device in devices if not device.startswith("cpu")]
+
+
 def can_infer(specs):
     """Whether `output_spec` works: JAX needs all sizes but the batch's."""
     return keras.backend.backend() != "jax" or all(

@@ -439,10 +439,13 @@ def test_a_whole_comparison(task, tmp_path):
         assert len(row["curves"][0]["val_accuracy"]) == 3
         assert row["steps"] == 9
         assert row["parameters"] == build().count_params()
+    assert (tmp_path / "report.html").stat().st_size > 20_000
+    if keras.backend.backend() != "tensorflow":
+        assert found["exports"] == {}
+        return
     export = tmp_path / "export" / "cnn"
     files = found["exports"]["CNN"]["files"]
     assert list(files) == ["float32", "int8", "SavedModel"]
-    assert (tmp_path / "report.html").stat().st_size > 20_000
     card = export / "README.md"
     for words in ("## Limits", "tiny", "points", "Seed", "## Metrics"):
         assert words in card.read_text()

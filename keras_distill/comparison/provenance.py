@@ -6,6 +6,8 @@ import platform
 
 import keras
 
+from keras_distill._backend import accelerators
+
 PACKAGES = (
     "keras-distill",
     "keras",
@@ -33,7 +35,7 @@ def environment():
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processors": os.cpu_count(),
-        "accelerators": _accelerators(),
+        "accelerators": accelerators(),
         "backend": keras.backend.backend(),
         "versions": _versions(),
     }
@@ -47,11 +49,3 @@ def _versions():
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def _accelerators():
-    return [
-        device
-        for kind in ("gpu", "tpu")
-        for device in keras.distribution.list_devices(kind)
-    ]

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_distill import data
+from keras_distill._backend import accelerators
 from keras_distill._files import complete_file
 
 EVALUATION_BATCH = 128
@@ -40,8 +41,12 @@ def warm_up_and_decay(peak, steps):
 
 
 def compile_arguments():
-    """XLA compiles each length anew, which pays on accelerators only."""
-    return {"jit_compile": bool(tf.config.list_physical_devices("GPU"))}
+    """XLA compiles each length anew, which pays on accelerators only.
+
+    JAX without it would run one operation after the other.
+    """
+    jit_compile = keras.backend.backend() == "jax" or bool(accelerators())
+    return {"jit_compile": jit_compile}
 
 
 def lengths(encoded):
