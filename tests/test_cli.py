@@ -99,6 +99,13 @@ def test_help_lists_the_commands(capsys):
     assert "distill" in capsys.readouterr().out
 
 
+def test_a_log_holds_each_epoch(capsys):
+    with Screen().progress(2, "steps") as advance:
+        advance()
+        advance(0, "epoch 1: dev 50.0 %")
+    assert capsys.readouterr().out.strip() == "epoch 1: dev 50.0 %"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [[], ["distil"], ["distill", "--epoch", "x"], ["distill", "--method", "x"]],
@@ -393,6 +400,8 @@ def plan_of(tmp_path, **changes):
     [
         ("temperature", 2.0, {"control_seed_0", "all_labels_seed_0"}),
         ("epochs", 3, {"teacher", "signal", "export_teacher"}),
+        ("embeddings", "teacher", {"teacher", "signal"}),
+        ("embedding_rank", 8, {"teacher", "signal"}),
         ("labels", 500, {"teacher", "signal", "all_labels_seed_0"}),
         ("seeds", (2,), {"control_seed_0", "distilled_seed_0"}),
         ("teacher_epochs", 1, {"data", "control_seed_0"}),
@@ -409,9 +418,12 @@ def test_what_an_option_changes(option, value, kept, tmp_path):
         assert not same
 
 
-def test_shrunk_control_depends_on_the_teacher(tmp_path):
-    before = plan_of(tmp_path, student="shrink")
-    after = plan_of(tmp_path, student="shrink", teacher_epochs=1)
+@pytest.mark.parametrize(
+    "start", [{"student": "shrink"}, {"embeddings": "teacher"}]
+)
+def test_a_control_of_the_teachers_weights_depends_on_it(start, tmp_path):
+    before = plan_of(tmp_path, **start)
+    after = plan_of(tmp_path, **start, teacher_epochs=1)
     assert before["control_seed_0"] != after["control_seed_0"]
 
 

@@ -31,7 +31,7 @@ class Screen:
 
     @contextlib.contextmanager
     def progress(self, total, unit):
-        """A bar that disappears when done, on terminals only.
+        """A bar that disappears when done; in a log, the remarks as lines.
 
         Args:
             total: Integer, the number of steps.
@@ -57,8 +57,12 @@ class Screen:
             task = bar.add_task("", total=total, remark="")
 
             def advance(steps=1, remark=None):
-                fields = {} if remark is None else {"remark": remark}
-                bar.update(task, advance=steps, **fields)
+                if remark is None:
+                    bar.update(task, advance=steps)
+                elif self._out.is_terminal:
+                    bar.update(task, advance=steps, remark=remark)
+                else:
+                    self.line(f"      {remark}")
 
             yield advance
 
