@@ -1,5 +1,7 @@
 """The few things that Keras has no public name for, in one place."""
 
+import warnings
+
 import keras
 from keras.src.backend import compute_output_spec
 from keras.src.backend import get_keras_mask
@@ -31,6 +33,17 @@ def check_backend():
             f"{' and '.join(SUPPORTED)}. Received: KERAS_BACKEND="
             f"{keras.backend.backend()}. Set it before importing keras"
         )
+
+
+def load_model(path):
+    """The model in a `.keras` file, not compiled.
+
+    KerasHub compiles its tasks as it builds them, and then warns that the state
+    of the file's optimizer does not fit.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Skipping variable loading")
+        return keras.models.load_model(path, compile=False)
 
 
 def accelerators():

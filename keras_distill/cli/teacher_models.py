@@ -4,11 +4,11 @@ import difflib
 import functools
 import pathlib
 
-import keras
 import keras_hub
 
 from keras_distill import data
 from keras_distill import students
+from keras_distill._backend import load_model
 from keras_distill.cli import run_folder
 from keras_distill.cli import sources
 from keras_distill.cli.problems import UsageProblem
@@ -99,7 +99,7 @@ def _saved(path):
     """The model in a file, and the preprocessor that was in it, or None."""
     advice = f"The teacher {path!r} cannot be loaded."
     with as_usage_problem(*LOADING, advice=advice):
-        model = keras.models.load_model(path, compile=False)
+        model = load_model(path)
     layer = getattr(model, "preprocessor", None)
     if layer is not None:
         model.preprocessor = None

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_distill import data
 from keras_distill._backend import accelerators
+from keras_distill._backend import load_model
 from keras_distill._files import complete_file
 
 EVALUATION_BATCH = 128
@@ -130,7 +131,7 @@ def load(path):
 
     A KerasHub task with a preprocessor expects strings.
     """
-    model = keras.models.load_model(path, compile=False)
+    model = load_model(path)
     if hasattr(model, "preprocessor"):
         model.preprocessor = None
     return model

@@ -3,11 +3,11 @@
 import functools
 import pathlib
 
-import keras
 import keras_hub
 
 from keras_distill import data
 from keras_distill import students
+from keras_distill._backend import load_model
 from keras_distill.cli import sources
 from keras_distill.cli.gkd.settings import EMBEDDED
 from keras_distill.cli.gkd.settings import SHRINK
@@ -146,7 +146,7 @@ def _load(source):
     )
     with as_usage_problem(*LOADING, advice=advice):
         if kind == "keras":
-            model = keras.models.load_model(source, compile=False)
+            model = load_model(source)
         else:
             model = keras_hub.models.CausalLM.from_preset(source)
     if not isinstance(model, keras_hub.models.CausalLM):
