@@ -80,7 +80,8 @@ def build_student(settings, corpus, teacher):
         if settings.embeddings == "teacher":
             embeddings = teacher()
         rank = settings.embedding_rank
-        with as_usage_problem(ValueError, advice="See `--embedding-rank`."):
+        advice = "See `--embeddings` and `--embedding-rank`."
+        with as_usage_problem(ValueError, advice=advice):
             if settings.student == "text_cnn":
                 return students.text_cnn(
                     classes, embeddings, rank, filters=width
