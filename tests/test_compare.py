@@ -253,14 +253,12 @@ def without_transfer(task):
 
 
 def test_batches_carry_the_logits_of_their_texts(task):
-    arm = Arm("KD", losses.ForwardKL(), transfer=True)
-    cell = Cell("s", Student(build, batch_size=8), arm, 0, None, None)
-    rows, logits = texts_of(task, arm)
+    rows, logits = texts_of(task, Arm("KD", losses.ForwardKL(), transfer=True))
     taught = {
         tuple(ids): row for ids, row in zip(rows.inputs["token_ids"], logits)
     }
     seen = 0
-    for x, _ in cells._batches(cell, rows, logits, True).take(4):
+    for x, _ in training.batches(rows, 8, 0, logits).take(4):
         assert set(x["student"]) == set(rows.inputs)
         for ids, row in zip(
             x["student"]["token_ids"].numpy(),
@@ -270,6 +268,8 @@ def test_batches_carry_the_logits_of_their_texts(task):
             np.testing.assert_array_equal(row, taught[padded])
             seen += 1
     assert seen > 20
+    for x, _ in training.batches(rows, 8, 0).take(1):
+        assert set(x) == set(rows.inputs)
 
 
 def test_predictions_are_in_the_order_of_the_rows():

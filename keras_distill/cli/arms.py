@@ -6,7 +6,6 @@ import pathlib
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_distill import callbacks
 from keras_distill import data
@@ -122,9 +121,12 @@ def train(arm, settings, corpus, folder, screen):
     steps = math.ceil(len(corpus.encoded["train"]) / settings.batch_size)
     _compile(model, steps, settings)
     best = training.BestEpoch(student)
+    logits = None
+    if arm.kind == DISTILLED and settings.method != "hidden":
+        logits = np.load(folder / teaching.LOGITS)
     training.fit(
         model,
-        _batches(arm, encoded, settings, folder),
+        training.batches(encoded, settings.batch_size, arm.seed, logits),
         (settings.epochs, steps),
         corpus.encoded["dev"],
         [*_stages(model, settings), best],
@@ -160,33 +162,6 @@ def _train_texts(arm, settings, corpus):
         return encoded
     labelled = np.flatnonzero(encoded.labels != data.UNLABELLED)
     return training.rows(encoded, labelled)
-
-
-def _batches(arm, encoded, settings, folder):
-    """Endless batches; with the teacher's logits where it need not run."""
-    signal = arm.kind == DISTILLED and settings.method != "hidden"
-    if signal:
-        names = list(encoded.inputs)
-        position = np.arange(len(encoded), dtype="int32")[:, None]
-        inputs = {**encoded.inputs, "position": position}
-        encoded = dataclasses.replace(encoded, inputs=inputs)
-    batches = data.batches(
-        encoded,
-        settings.batch_size,
-        shuffle=True,
-        seed=arm.seed,
-        lengths=training.lengths(encoded),
-    )
-    if signal:
-        logits = tf.constant(np.load(folder / teaching.LOGITS))
-
-        def attach(x, y):
-            taught = {"logits": tf.gather(logits, x["position"][:, 0])}
-            student = {name: x[name] for name in names}
-            return {"student": student, "teacher_signal": taught}, y
-
-        batches = batches.map(attach)
-    return batches.repeat()
 
 
 def _distiller(student, settings, folder):

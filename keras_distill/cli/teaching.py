@@ -117,17 +117,10 @@ def _fit(teacher, epochs, settings, corpus, screen):
         metrics=training.metrics(),
         **training.compile_arguments(),
     )
-    batches = data.batches(
-        labelled,
-        size,
-        shuffle=True,
-        seed=SEED,
-        lengths=training.lengths(labelled),
-    )
     best = training.BestEpoch(teacher)
     training.fit(
         teacher,
-        batches.repeat(),
+        training.batches(labelled, size, SEED),
         (epochs, steps),
         corpus.encoded["dev"],
         [best],

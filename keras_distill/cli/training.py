@@ -8,6 +8,7 @@ from keras_distill.comparison import training
 from keras_distill.comparison.training import BestEpoch as BestEpoch
 from keras_distill.comparison.training import accuracy as accuracy
 from keras_distill.comparison.training import accuracy_of as accuracy_of
+from keras_distill.comparison.training import batches as batches
 from keras_distill.comparison.training import (
     compile_arguments as compile_arguments,
 )

@@ -8,7 +8,6 @@ import time
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_distill import callbacks
 from keras_distill import data
@@ -114,6 +113,8 @@ def train(cell, task, made_with, keras_callbacks=()):
     model = student
     if cell.arm.is_distilled:
         model = _distiller(cell.arm, student, task)
+    if not cell.arm.is_distilled or cell.arm.matches is not None:
+        logits = None
     steps = cell.steps(task)
     _compile(model, cell, steps)
     best = training.BestEpoch(student)
@@ -121,7 +122,7 @@ def train(cell, task, made_with, keras_callbacks=()):
     start = time.perf_counter()
     curves = training.fit(
         model,
-        _batches(cell, rows, logits, isinstance(model, Distiller)),
+        training.batches(rows, cell.student.batch_size, cell.seed, logits),
         (cell.student.epochs, steps),
         task.encoded["dev"],
         watching,
@@ -220,33 +221,6 @@ def _distiller(arm, student, task):
         )
     matches = arm.matches(task.teacher, student)
     return Distiller(teacher=task.teacher, student=student, matches=matches)
-
-
-def _batches(cell, rows, logits, distilled):
-    """Endless batches; with the teacher's logits where it need not run."""
-    signal = distilled and cell.arm.matches is None
-    names = list(rows.inputs)
-    if signal:
-        position = np.arange(len(rows), dtype="int32")[:, None]
-        inputs = {**rows.inputs, "position": position}
-        rows = dataclasses.replace(rows, inputs=inputs)
-    batches = data.batches(
-        rows,
-        cell.student.batch_size,
-        shuffle=True,
-        seed=cell.seed,
-        lengths=training.lengths(rows),
-    )
-    if signal:
-        held = tf.constant(logits, "float32")
-
-        def attach(x, y):
-            taught = {"logits": tf.gather(held, x["position"][:, 0])}
-            student = {name: x[name] for name in names}
-            return {"student": student, "teacher_signal": taught}, y
-
-        batches = batches.map(attach)
-    return batches.repeat()
 
 
 def _compile(model, cell, steps):

@@ -82,6 +82,39 @@ def joined(first, second):
     )
 
 
+def batches(encoded, batch_size, seed, logits=None):
+    """Endless batches to train on, shuffled, of rows of similar length.
+
+    Args:
+        encoded: `data.EncodedDataset`.
+        batch_size: Integer.
+        seed: Integer, of the order.
+        logits: Array `[rows, classes]` of the teacher's logits. Then the
+            batches are what a `Distiller` without a teacher takes.
+    """
+    shuffled = functools.partial(
+        data.batches,
+        batch_size=batch_size,
+        shuffle=True,
+        seed=seed,
+        lengths=lengths(encoded),
+    )
+    if logits is None:
+        return shuffled(encoded).repeat()
+    names = list(encoded.inputs)
+    position = np.arange(len(encoded), dtype="int32")[:, None]
+    inputs = {**encoded.inputs, "position": position}
+    logits = tf.constant(logits, "float32")
+
+    def attach(x, y):
+        taught = {"logits": tf.gather(logits, x["position"][:, 0])}
+        student = {name: x[name] for name in names}
+        return {"student": student, "teacher_signal": taught}, y
+
+    numbered = dataclasses.replace(encoded, inputs=inputs)
+    return shuffled(numbered).map(attach).repeat()
+
+
 def fit(model, batches, length, dev, callbacks):
     """`model.fit`, evaluated on dev after each epoch.
 
@@ -143,7 +176,8 @@ def predict(model, encoded):
     The model runs over rows of similar length, so that short texts cost what
     they hold and not what the longest one does.
     """
-    buckets = np.searchsorted(lengths(encoded), encoded.lengths)
+    few = lengths(encoded)
+    buckets = np.searchsorted(few, encoded.lengths)
     order = np.argsort(buckets, kind="stable")
     parts = [
         data.batches(
@@ -151,10 +185,10 @@ def predict(model, encoded):
             EVALUATION_BATCH,
             lengths=[length],
         )
-        for bucket, length in enumerate(lengths(encoded))
+        for bucket, length in enumerate(few)
     ]
-    batches = functools.reduce(tf.data.Dataset.concatenate, parts)
-    predicted = model.predict(batches, verbose=0)
+    ordered = functools.reduce(tf.data.Dataset.concatenate, parts)
+    predicted = model.predict(ordered, verbose=0)
     logits = np.empty_like(predicted)
     logits[order] = predicted
     return logits

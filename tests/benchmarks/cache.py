@@ -33,6 +33,7 @@ import keras_distill as kd
 from keras_distill import cache
 from keras_distill import data
 from keras_distill import students
+from keras_distill.comparison import training
 
 WIDTH = 64
 BATCH = 64
@@ -112,11 +113,7 @@ def medians(steps, rounds):
 
 def padding(model, encoded, few, options):
     rows = np.arange(min(options.epoch_rows, len(encoded)))
-    part = data.EncodedDataset(
-        {name: array[rows] for name, array in encoded.inputs.items()},
-        encoded.labels[rows],
-        encoded.lengths[rows],
-    )
+    part = training.rows(encoded, rows)
     for name, build in students_of(model).items():
         steps = {
             form: trainer(
