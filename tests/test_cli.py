@@ -214,6 +214,27 @@ def test_labels_that_the_data_does_not_have(labels, call):
     assert f"={labels}" in err
 
 
+def test_the_teacher_is_not_trained_for_an_impossible_student(
+    call, monkeypatch
+):
+    def fit(*args):
+        raise AssertionError("A training has begun.")
+
+    monkeypatch.setattr(training, "fit", fit)
+    code, _, err = call("--student", "shrink", "--layers", "9")
+    assert code == 2
+    assert "Received: num_layers=9. See `--width` and `--layers`." in err
+
+
+def test_a_folder_of_many_files_that_is_no_data(call, texts):
+    (texts / "train.tsv").unlink()
+    for number in range(20):
+        (texts / f"b{number}.txt").write_text("")
+    code, _, err = call()
+    assert code == 2
+    assert "'b15.txt'] and 14 more. See `--data`" in err
+
+
 @pytest.fixture
 def tiny_teacher(tmp_path):
     """A .keras file with three logits and no tokenizer."""

@@ -11,6 +11,7 @@ from helpers import run_snippets
 
 from keras_distill.cli import main
 from keras_distill.cli.gkd import models
+from keras_distill.cli.gkd import training
 from keras_distill.cli.gkd.options import GKD
 from keras_distill.cli.gkd.settings import settle
 
@@ -103,6 +104,18 @@ def test_data_that_does_not_fit(rows, arguments, message, call, tmp_path):
     code, _, err = call("--data", str(folder), *arguments)
     assert code == 2
     assert message in err
+
+
+def test_the_teacher_is_not_trained_for_an_impossible_student(
+    call, monkeypatch
+):
+    def fit(*args):
+        raise AssertionError("A training has begun.")
+
+    monkeypatch.setattr(training, "_fit_texts", fit)
+    code, _, err = call("--student", "shrink", "--layers", "9")
+    assert code == 2
+    assert "Received: num_layers=9. See `--layers`." in err
 
 
 @pytest.mark.large

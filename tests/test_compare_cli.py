@@ -6,12 +6,15 @@ import re
 import signal
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
 from helpers import run_snippets
 
+from keras_distill import data
 from keras_distill.cli import main
+from keras_distill.cli import training
 from keras_distill.cli.compare import command
 from keras_distill.cli.compare import options as options_module
 from keras_distill.cli.compare.options import Compare
@@ -127,17 +130,18 @@ def test_transfer_text_takes_more_steps():
     assert settle(options_of(smoke=True)).shared.seeds == (0,)
 
 
-class FakeTask:
-    def __init__(self, further):
-        self.further = further
-
-    def has_transfer(self, labels):
-        return self.further
+def corpus(further):
+    """Stands in for a `Corpus` of four texts, with a transfer set or none."""
+    part = data.TextDataset(["a", "b", "c", "d"], [0, 1, 0, 1])
+    splits = data.TextSplits(part, part, part, ["no", "yes"])
+    return types.SimpleNamespace(
+        splits=splits, transfer=part if further else None
+    )
 
 
 @pytest.mark.parametrize("further", [True, False])
 def test_arms_by_default(further):
-    arms = command.chosen_arms(settle(options_of()), FakeTask(further))
+    arms = command.chosen_arms(settle(options_of()), corpus(further))
     names = [arm.name for arm in arms]
     assert names[:3] == ["hard labels", "logit MSE", "KD"]
     assert len(names) == (6 if further else 3)
@@ -163,7 +167,7 @@ def test_arms_by_name():
     )
     settings = settle(options)
     hard, annealing, flat, hidden, kd = command.chosen_arms(
-        settings, FakeTask(True)
+        settings, corpus(True)
     )
     assert hard.is_control
     assert annealing.transfer
@@ -187,7 +191,26 @@ def test_every_arm_of_the_options_exists():
 def test_transfer_arms_need_text():
     settings = settle(options_of(arms=("hard", "kd+transfer"), labels="all"))
     with pytest.raises(UsageProblem, match="--unlabelled"):
-        command.chosen_arms(settings, FakeTask(False))
+        command.chosen_arms(settings, corpus(False))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--arms", "hard", "kd+transfer"], "The arm kd+transfer needs text"),
+        (["--student", "text_cnn", "shrink", "--layers", "9"], "num_layers=9."),
+    ],
+)
+def test_the_teacher_is_not_trained_for_what_cannot_be(
+    arguments, message, call, monkeypatch
+):
+    def fit(*args):
+        raise AssertionError("A training has begun.")
+
+    monkeypatch.setattr(training, "fit", fit)
+    code, _, err = call(*arguments)
+    assert code == 2
+    assert message in err
 
 
 @pytest.mark.large

@@ -94,6 +94,11 @@ def build_student(settings, corpus, teacher):
         return students.shrink(model, num_layers=layers, hidden_dim=width)
 
 
+def check_student(settings, corpus, teacher):
+    """Raises `UsageProblem` if there is no such student of the teacher."""
+    build_student(settings, corpus, lambda: teacher)
+
+
 def train(arm, settings, corpus, folder, screen):
     """Trains the student of an arm, and scores it.
 

@@ -78,13 +78,20 @@ def plan(settings, identities, folder, screen):
     """
     corpus = texts.Corpus(folder.path, settings)
     return [
-        *first_phases(settings, identities, corpus, folder, screen),
+        *first_phases(
+            settings,
+            identities,
+            corpus,
+            folder,
+            screen,
+            functools.partial(arms.check_student, settings, corpus),
+        ),
         *_student_phases(settings, corpus, folder, screen),
         *_export_phases(settings, corpus, folder),
     ]
 
 
-def teacher_phases(settings, identities, corpus, folder, screen):
+def teacher_phases(settings, identities, corpus, folder, screen, check=None):
     """The phases up to the teacher: texts, transfer set, fine-tuning.
 
     Args:
@@ -93,6 +100,8 @@ def teacher_phases(settings, identities, corpus, folder, screen):
         corpus: `Corpus`.
         folder: `RunFolder`.
         screen: `Screen`.
+        check: Callable that raises for a teacher that is of no use, before
+            it is trained.
 
     Returns:
         List of `Phase`.
@@ -114,7 +123,7 @@ def teacher_phases(settings, identities, corpus, folder, screen):
             options=settings.of(*TEACHER),
             needs=("data",),
             run=functools.partial(
-                teaching.fine_tune, settings, corpus, folder.path, screen
+                teaching.fine_tune, settings, corpus, folder.path, screen, check
             ),
             summary=teaching.summary,
             files=(teaching.MODEL,),
@@ -122,12 +131,14 @@ def teacher_phases(settings, identities, corpus, folder, screen):
     ]
 
 
-def first_phases(settings, identities, corpus, folder, screen):
+def first_phases(settings, identities, corpus, folder, screen, check):
     """The phases before the students: those of the teacher, and its logits.
 
     Args and result as of `teacher_phases`.
     """
-    earlier = teacher_phases(settings, identities, corpus, folder, screen)
+    earlier = teacher_phases(
+        settings, identities, corpus, folder, screen, check
+    )
     texts_only = ("data", "teacher")
     further = [p.name for p in earlier if p.name not in texts_only]
     return [

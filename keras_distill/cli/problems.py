@@ -19,4 +19,6 @@ def as_usage_problem(*kinds, advice=""):
         yield
     except kinds as error:
         text = " ".join(str(error).split()) or type(error).__name__
-        raise UsageProblem(f"{text} {advice}".strip()) from error
+        if advice:
+            text = f"{text.removesuffix('.')}. {advice}"
+        raise UsageProblem(text) from error

@@ -18,7 +18,7 @@ EPOCHS = 3
 SEED = 0
 
 
-def fine_tune(settings, corpus, folder, screen):
+def fine_tune(settings, corpus, folder, screen, check=None):
     """Fine-tunes the teacher where it needs it, and scores it.
 
     Args:
@@ -26,12 +26,16 @@ def fine_tune(settings, corpus, folder, screen):
         corpus: `Corpus`.
         folder: Path of the run's folder; `teacher.keras` is left there.
         screen: `Screen`.
+        check: Callable that raises for a teacher that is of no use, before
+            it is trained.
 
     Returns:
         Dict: accuracies, epochs, parameters.
     """
     keras.utils.set_random_seed(SEED)
     teacher, classifies = teacher_models.build(settings, corpus)
+    if check is not None:
+        check(teacher)
     epochs = settings.teacher_epochs
     if epochs is None:
         epochs = 0 if classifies else EPOCHS

@@ -124,9 +124,7 @@ class Task:
 
     def has_transfer(self, count=None):
         """Whether there is text without labels, `count` labels being kept."""
-        labels = self.splits.train.labels
-        kept = (labels != data.UNLABELLED).sum() if count is None else count
-        return TRANSFER in self.encoded or bool(kept < len(labels))
+        return TRANSFER in self.encoded or leaves_text(self.splits, count)
 
     @functools.cached_property
     def hashes(self):
@@ -146,6 +144,13 @@ class Task:
             ),
             "teacher": _hash(self.logits[part] for part in sorted(self.logits)),
         }
+
+
+def leaves_text(splits, count=None):
+    """Whether train rows are without a label, `count` labels being kept."""
+    labels = splits.train.labels
+    kept = (labels != data.UNLABELLED).sum() if count is None else count
+    return bool(kept < len(labels))
 
 
 def _hash(arrays):

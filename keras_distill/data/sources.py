@@ -82,7 +82,8 @@ def _load_files(path, columns):
         held = sorted(item.name for item in path.iterdir())
         raise FileNotFoundError(
             "A folder of data must hold train.tsv or train.csv. Received: "
-            f"source={str(path)!r} with {held}"
+            f"source={str(path)!r} with {held[:8]}"
+            + (f" and {len(held) - 8} more" if len(held) > 8 else "")
         )
     rows = {
         part: read_table(file, *columns) for part, file in files.items() if file

@@ -28,6 +28,7 @@ from keras_distill.comparison import compare
 from keras_distill.comparison import html
 from keras_distill.comparison import tables
 from keras_distill.comparison.arms import with_transfer
+from keras_distill.comparison.task import leaves_text
 
 COLUMNS = ("Student", "Learns from", "Test %", "vs hard labels", "Seconds")
 NAMES = {"text_cnn": "TextCNN", "bilstm": "BiLSTM", "shrink": "fewer layers"}
@@ -60,10 +61,13 @@ def run(options, screen):
     identities = distill.input_identities(shared)
     folder = RunFolder(shared.output, "compare")
     corpus = texts.Corpus(folder.path, shared)
-    phases = distill.first_phases(shared, identities, corpus, folder, screen)
+    check = functools.partial(_check, settings, corpus)
+    phases = distill.first_phases(
+        shared, identities, corpus, folder, screen, check
+    )
     folder.execute(phases, screen, options.run.redo)
     task = _task(settings, corpus, folder)
-    arms = chosen_arms(settings, task)
+    arms = chosen_arms(settings, corpus)
     with as_usage_problem(ValueError, advice="Or add `--redo`."):
         found = compare(
             task,
@@ -82,12 +86,19 @@ def run(options, screen):
     _show(found, folder, screen)
 
 
-def chosen_arms(settings, task):
+def _check(settings, corpus, teacher):
+    """Raises `UsageProblem` for what else would come after the training."""
+    chosen_arms(settings, corpus)
+    for student in settings.students.values():
+        distill_arms.check_student(student, corpus, teacher)
+
+
+def chosen_arms(settings, corpus):
     """The arms of the options, or those that fit the data.
 
     Args:
         settings: `Settings`.
-        task: `Task`.
+        corpus: `Corpus`.
 
     Returns:
         List of `Arm`.
@@ -95,7 +106,9 @@ def chosen_arms(settings, task):
     Raises:
         UsageProblem: An arm needs text without labels, and there is none.
     """
-    further = task.has_transfer(settings.shared.labels)
+    further = corpus.transfer is not None or leaves_text(
+        corpus.splits, settings.shared.labels
+    )
     names = settings.arms
     if names is None:
         names = [*PLAIN, *(f"{n}{TRANSFER}" for n in PLAIN if further)]

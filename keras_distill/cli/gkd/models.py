@@ -112,9 +112,13 @@ def student(settings, corpus):
         return _embedded(STUDENT_SIZE, settings, corpus)
     if settings.student != SHRINK:
         return _load(settings.student)
-    model = trained_teacher(settings, corpus)
+    return shrunk(trained_teacher(settings, corpus), settings)
+
+
+def shrunk(model, settings):
+    """The student with fewer layers than the teacher `model`."""
     layers = settings.layers or max(1, model.backbone.num_layers // 2)
-    with as_usage_problem(ValueError):
+    with as_usage_problem(ValueError, advice="See `--layers`."):
         return students.shrink_causal_lm(model, layers)
 
 

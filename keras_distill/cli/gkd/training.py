@@ -36,6 +36,8 @@ def teach(settings, corpus, screen):
     keras.utils.set_random_seed(settings.seed)
     model = models.teacher(settings, corpus)
     epochs = settings.teacher_epochs
+    if epochs and settings.student == models.SHRINK:
+        models.shrunk(model, settings)
     loss = _fit_texts(model, epochs, settings, corpus, screen)
     if epochs:
         _save(model, corpus.folder / models.TEACHER)
