@@ -409,6 +409,22 @@ def test_a_new_phase_changes_nothing_before_it(call, counting):
     assert counting.calls[3:] == ["fourth"]
 
 
+def test_a_phase_that_comes_or_goes_before_others(call, counting):
+    call()
+    counting.options = {"new": {"c": 3}, **counting.options}
+    counting.needs |= {"new": (), "first": ("new",)}
+    code, _, err = call()
+    assert code == 2
+    assert "(c: None there, 3 now)" in err
+    assert call("--redo")[0] == 0
+    del counting.options["new"]
+    counting.needs["first"] = ()
+    code, _, err = call()
+    assert code == 2
+    assert "(c: 3 there, None now)" in err
+    assert "['first', 'second']" in err
+
+
 def plan_of(tmp_path, **changes):
     settings = settings_of(output=tmp_path, **changes)
     folder = RunFolder(tmp_path, "distill")

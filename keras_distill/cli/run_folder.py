@@ -120,7 +120,7 @@ class RunFolder:
             if not p.cheap and self._is_other(p, prints[p.name])
         ]
         if changed and not redo:
-            raise UsageProblem(self._difference(changed))
+            raise UsageProblem(self._difference(changed, phases))
         for number, phase in enumerate(phases, start=1):
             if self._is_finished(phase, prints[phase.name]):
                 summary = phase.summary(self.result(phase.name))
@@ -149,13 +149,27 @@ class RunFolder:
             return False
         return all((self.path / file).exists() for file in phase.files)
 
-    def _difference(self, changed):
-        differences = {}
-        for phase in changed:
-            old = self.record(phase.name)["options"]
-            for key in sorted({*old, *phase.options}):
-                if old.get(key) != phase.options.get(key):
-                    differences[key] = (old.get(key), phase.options.get(key))
+    def _difference(self, changed, phases):
+        """What tells the run that the folder holds from the asked one."""
+        needed = {name for phase in changed for name in phase.needs}
+        new = [
+            p for p in phases if p.name in needed and not self.record(p.name)
+        ]
+        there, here = {}, {}
+        for phase in [*changed, *new]:
+            there |= (self.record(phase.name) or {"options": {}})["options"]
+            here |= phase.options
+        if there == here:
+            # Then they needed a phase that is not asked for any more.
+            planned = {phase.name for phase in phases}
+            for path in (self.path / "phases").glob("*.json"):
+                if path.stem not in planned:
+                    there = read_json(path)["options"] | there
+        differences = {
+            key: (there.get(key), here.get(key))
+            for key in sorted({*there, *here})
+            if there.get(key) != here.get(key)
+        }
         told = ", ".join(
             f"{key}: {_short(old)} there, {_short(new)} now"
             for key, (old, new) in differences.items()

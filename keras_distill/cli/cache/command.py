@@ -118,7 +118,7 @@ def _phases(options, flags, corpus, folder, first):
             },
             needs=("rows", "teacher"),
             run=functools.partial(_label, options, flags, corpus, folder),
-            summary="{shards:,} files, {bytes:,} bytes".format_map,
+            summary=_summary,
             files=(CACHE,),
         ),
     ]
@@ -130,6 +130,11 @@ def _save_rows(corpus, path):
     rows = tf.data.Dataset.from_tensor_slices((taught.inputs, taught.labels))
     rows.save(str(path))
     return {"rows": len(taught)}
+
+
+def _summary(result):
+    files = "file" if result["shards"] == 1 else "files"
+    return f"{result['shards']:,} {files}, {result['bytes']:,} bytes"
 
 
 def _label(options, flags, corpus, folder):
