@@ -42,7 +42,8 @@ def deduplicate(texts, exclude=()):
         the same text.
 
     Raises:
-        ValueError: if `exclude` is one collection instead of several.
+        ValueError: if `texts` holds something else, or `exclude` is one
+            collection instead of several.
 
     Example:
 
@@ -51,12 +52,25 @@ def deduplicate(texts, exclude=()):
     """
     seen = keys_of(exclude)
     kept = []
-    for text in texts:
+    for text in listed(texts):
         key = text_key(text)
         if key not in seen:
             seen.add(key)
             kept.append(text)
     return kept
+
+
+def listed(texts):
+    """List of the strings of a collection of texts."""
+    found = list(getattr(texts, "texts", texts))
+    wrong = [text for text in found if not isinstance(text, str)]
+    if wrong or isinstance(texts, str):
+        received = f"{wrong[0]!r} among them" if wrong else repr(texts)
+        raise ValueError(
+            "The texts must be a collection of strings, such as "
+            f"['a good film', 'a bad one']. Received: {received:.80}"
+        )
+    return found
 
 
 def keys_of(collections):
@@ -71,7 +85,7 @@ def keys_of(collections):
     return {
         text_key(text)
         for collection in collections
-        for text in getattr(collection, "texts", collection)
+        for text in listed(collection)
     }
 
 

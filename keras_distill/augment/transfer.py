@@ -8,6 +8,7 @@ from keras_distill._checks import check_integer
 from keras_distill.augment.same_context import SameContextReplacement
 from keras_distill.augment.texts import deduplicate
 from keras_distill.augment.texts import keys_of
+from keras_distill.augment.texts import listed
 from keras_distill.augment.texts import read_texts
 from keras_distill.augment.texts import text_key
 from keras_distill.augment.words import Chain
@@ -58,7 +59,7 @@ def transfer_set(
     Reference:
         Tang et al., 2019, https://arxiv.org/abs/1903.12136, section 3.3.
     """
-    texts = list(getattr(texts, "texts", texts))
+    texts = listed(texts)
     check_integer("times", times, minimum=0)
     check_integer("seed", seed)
     if methods is None:

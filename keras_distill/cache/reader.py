@@ -194,10 +194,15 @@ def _explain(manifest, folder, first, found):
     )
     same = expected == found[: len(expected)]
     place = int(np.argmin(same)) if not same.all() else len(expected)
-    if place == len(expected):
+    if place == len(expected) < len(found):
         raise CacheError(
             f"The cache {str(folder)!r} holds other data: it ends after "
             f"{first + place} examples, the data go on"
+        )
+    if place == len(found):
+        raise CacheError(
+            f"The cache {str(folder)!r} holds other data: "
+            f"{manifest.examples} examples. Received: {first + place}"
         )
     elsewhere = any(int(k) == found[place] for k in stored.as_numpy_iterator())
     reason = (
