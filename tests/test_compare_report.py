@@ -67,7 +67,8 @@ def fake_task(teacher=0.9):
 
 def finished(arm, seed, share, student="TextCNN", dev=None):
     """A cell that was never trained, right on about `share` of test."""
-    cell = Cell(student, Student(lambda: None), arm, seed, None, pathlib.Path())
+    folder = pathlib.Path("no-such-folder")
+    cell = Cell(student, Student(lambda: None), arm, seed, None, folder)
     logits = logits_of(share, LABELS["test"], seed)
     right = float(np.mean(logits.argmax(-1) == LABELS["test"]))
     result = {
@@ -292,6 +293,23 @@ def test_the_report_says_what_was_run_and_what_not():
     assert found["teacher"]["test_accuracy"] == pytest.approx(0.9, abs=0.02)
     assert found["environment"]["versions"]["keras"]
     json.dumps(found)
+
+
+def test_the_report_names_what_it_leaves_out(tmp_path):
+    held = [
+        dataclasses.replace(
+            f, cell=dataclasses.replace(f.cell, folder=tmp_path)
+        )
+        for f in grid(HELPS)
+    ]
+    for f in held:
+        f.cell.file("json").write_text(json.dumps({"cell": f.cell.name}))
+    assert build(held)["left_out"] == []
+    found = build([f for f in held if f.cell.arm.name != "KD"])
+    assert found["left_out"] == [f"TextCNN, KD, seed {i}" for i in range(3)]
+    told = " ".join(found["measured"])
+    assert "none was left out" not in told
+    assert "3 further trainings in this folder were not asked for" in told
 
 
 @pytest.mark.parametrize("export", [True, False])

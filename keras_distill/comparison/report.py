@@ -40,6 +40,7 @@ def build(finished, task, files, options):
             finished, labels, teacher["test_accuracy"]
         ),
         "rows": results.of_arms(finished, labels, options.cost_per_hour),
+        "left_out": results.left_out(finished),
         "exports": files,
         "settings": options.settings,
         "students": {
@@ -91,7 +92,7 @@ def measured(found, task, options):
         f"{tables.count(len(arms), 'arm')} x "
         f"{tables.count(len(seeds), 'seed')} "
         f"({', '.join(map(str, seeds))}) = {tables.count(cells, 'training')}. "
-        "All of them are in this report; none was left out.",
+        + _left_out(found["left_out"]),
         "All arms of a student start from the same weights with the same "
         "seed and take the same number of steps: "
         + "; ".join(
@@ -136,6 +137,16 @@ def measured(found, task, options):
             "sizes and no latencies."
         )
     return told
+
+
+def _left_out(names):
+    if not names:
+        return "All of them are in this report; none was left out."
+    return (
+        f"{tables.count(len(names), 'further training')} in this folder "
+        f"{'was' if len(names) == 1 else 'were'} not asked for in this "
+        f"report: {'; '.join(names)}."
+    )
 
 
 def _by_student(rows):

@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 
+from keras_distill._files import read_json
 from keras_distill.comparison import statistics
 from keras_distill.comparison.descriptions import describe
 
@@ -91,6 +92,14 @@ def between(first, second):
         "shown": found.is_shown,
         "mcnemar": statistics.mcnemar(first, second),
     }
+
+
+def left_out(finished):
+    """Names of the finished cells beside these in their folder."""
+    told = {f.cell.file("json") for f in finished}
+    (folder,) = {f.cell.folder for f in finished}
+    beside = sorted(set(folder.glob("*.json")) - told)
+    return [read_json(path)["cell"] for path in beside]
 
 
 def best_on_dev(cells):
