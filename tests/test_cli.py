@@ -99,6 +99,17 @@ def test_help_lists_the_commands(capsys):
     assert "distill" in capsys.readouterr().out
 
 
+def test_a_narrow_table_keeps_its_numbers(capsys):
+    row = ["a student of some width", "KD and hidden states + transfer"]
+    row += ["87.6 ± 0.2", "+0.6 [−0.5, +1.8]", "1,234"]
+    Screen().table("A title", list("abcde"), [row], words=2)
+    told = capsys.readouterr().out
+    for number in row[2:]:
+        assert number in told
+    assert "…" not in told
+    assert "transfer" in told
+
+
 def test_a_log_holds_each_epoch(capsys):
     with Screen().progress(2, "steps") as advance:
         advance()

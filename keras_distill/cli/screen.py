@@ -66,14 +66,15 @@ class Screen:
 
             yield advance
 
-    def table(self, title, columns, rows):
-        """Prints a table.
+    def table(self, title, columns, rows, words=1):
+        """Prints a table; where it is too wide, its words are broken.
 
         Args:
             title: String.
-            columns: Column titles; the first column is text, the others are
-                numbers.
+            columns: Column titles.
             rows: Lists of strings.
+            words: Integer, how many columns hold words; the others hold
+                numbers.
         """
         table = rich.table.Table(
             title=title,
@@ -82,8 +83,10 @@ class Screen:
             padding=(0, 1, 0, 0),
         )
         for position, column in enumerate(columns):
-            justify = "right" if position else "left"
-            table.add_column(column, justify=justify, no_wrap=True)
+            if position < words:
+                table.add_column(column, overflow="fold")
+            else:
+                table.add_column(column, justify="right", no_wrap=True)
         for row in rows:
             table.add_row(*row)
         self._out.print(table)

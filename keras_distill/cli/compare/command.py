@@ -250,6 +250,7 @@ def _show(found, folder, screen):
         "interval.",
         COLUMNS,
         [[row["cells"][i] for i in wanted] for row in body],
+        words=2,
     )
     for item in found["verdicts"]:
         screen.line(item["headline"])
