@@ -186,8 +186,15 @@ class Kill(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("per", ["epoch", "step"])
-@pytest.mark.parametrize("backup_first", [True, False])
+@pytest.mark.parametrize(
+    ("per", "backup_first"),
+    [
+        ("epoch", False),
+        ("step", True),
+        pytest.param("epoch", True, marks=pytest.mark.large),
+        pytest.param("step", False, marks=pytest.mark.large),
+    ],
+)
 def test_killed_and_resumed_equals_uninterrupted(tmp_path, per, backup_first):
     def callbacks(backup):
         own = [

@@ -62,7 +62,13 @@ def train(model, **kwargs):
     return history.history
 
 
-@pytest.mark.parametrize("case", OPTIONS)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.large if case == "jit" else ())
+        for case in OPTIONS
+    ],
+)
 def test_without_a_teachers_part_it_is_plain_keras(case):
     kind, optimizer, options = OPTIONS[case]
     plain = student()

@@ -257,6 +257,7 @@ assert "keras_distill" not in sys.modules
 """
 
 
+@pytest.mark.large
 def test_the_student_is_a_plain_keras_model(tmp_path):
     distiller = make()
     distiller.fit(X, Y, verbose=0)

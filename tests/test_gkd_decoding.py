@@ -134,6 +134,7 @@ def p_value(drawn, prefix):
     return chisquare(*pooled).pvalue
 
 
+@pytest.mark.large
 def test_draws_follow_the_softmax():
     _, complete = drawing()
     token_ids, lengths = complete(0)

@@ -189,6 +189,7 @@ def test_sft_is_the_cross_entropy_of_the_data_sets_rows():
     assert logs["loss"] == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.large
 def test_evaluation_does_not_depend_on_the_batches():
     pair = models()
     model = tiny_gkd.distiller(pair, sft_weight=1.0)
@@ -341,6 +342,7 @@ def test_the_student_learns_from_its_own_text(compiled):
         assert model.traces <= 4
 
 
+@pytest.mark.large
 def test_the_models_own_samplers_do_not_matter():
     keras_hub = pytest.importorskip("keras_hub")
     pair = models()

@@ -68,7 +68,9 @@ def test_scores_are_means_over_the_completions_tokens():
     assert scores.completion_length == pytest.approx(tokens / 4)
 
 
-@pytest.mark.parametrize("writer", ["student", "teacher"])
+@pytest.mark.parametrize(
+    "writer", ["student", pytest.param("teacher", marks=pytest.mark.large)]
+)
 def test_a_writer_is_judged_on_its_own_text(writer):
     teacher, student = tiny_lm.gpt2(), tiny_lm.gpt2(seed=1)
     score = scorer(teacher, student, temperature=0.0)
@@ -81,6 +83,7 @@ def test_a_writer_is_judged_on_its_own_text(writer):
     assert scores == score([batch()], writer)
 
 
+@pytest.mark.large
 def test_equal_models_do_not_differ_and_new_weights_are_seen():
     teacher, student = tiny_lm.gpt2(), tiny_lm.gpt2()
     score = scorer(teacher, student)

@@ -48,7 +48,10 @@ def test_the_data_sets_responses_are_untouched():
     assert DatasetResponses()(ROWS, LIMITS, 0) is ROWS
 
 
-@pytest.mark.parametrize("kind", [StudentSampler, TeacherSampler])
+@pytest.mark.parametrize(
+    "kind",
+    [StudentSampler, pytest.param(TeacherSampler, marks=pytest.mark.large)],
+)
 def test_models_complete_prompts(kind):
     source = bound(kind(), vocabulary_size=35)
     found = source(ROWS, LIMITS, 5)

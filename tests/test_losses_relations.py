@@ -321,6 +321,7 @@ def test_message(call, message):
         call()
 
 
+@pytest.mark.large
 def test_minilm_between_models_of_other_widths_and_heads():
     models = [tiny.bert(2, 12, dropout=0.0), tiny.bert(1, 8, dropout=0.0)]
     for model in models:  # The initial relations are almost uniform.

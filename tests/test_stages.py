@@ -357,9 +357,9 @@ FULL = [
 @pytest.mark.parametrize(
     ("epoch", "switch_first", "eager"),
     [
-        (1, True, True),
+        pytest.param(1, True, True, marks=pytest.mark.large),
         (2, False, True),
-        (3, True, True),
+        pytest.param(3, True, True, marks=pytest.mark.large),
         pytest.param(3, False, True, marks=pytest.mark.large),
         pytest.param(4, True, False, marks=pytest.mark.large),
     ],

@@ -209,6 +209,7 @@ def test_dtype_policy():
     assert shrink(bert(2), 1, dtype="bfloat16").dtype_policy.name == "bfloat16"
 
 
+@pytest.mark.large
 def test_files_load_without_the_package(tmp_path):
     x = tokens(5)
     students = {name: small(name) for name in SMALL}
