@@ -1,28 +1,47 @@
-"""The few things that Keras has no public name for, in one place."""
+"""All that is private in Keras, with a public face, in one place.
+
+Nothing else in the package names what is private to Keras, KerasHub or
+TensorFlow (`tests/test_private_names.py`); `gkd/decoding/families.py` alone
+names the layers inside KerasHub's. The upper bounds in `pyproject.toml` hold
+the versions that were tested: when one is raised, this is the file to read.
+"""
 
 import warnings
 
 import keras
-from keras.src.backend import compute_output_spec
+
+# A loss that is not of Keras' shape must honour the mask that Keras hangs on
+# a tensor, and a match must hang its own on one: Keras has no function for it.
 from keras.src.backend import get_keras_mask
 from keras.src.backend import set_keras_mask
-from keras.src.losses.loss import (
-    reduce_weighted_values as reduce_weighted_values,
-)
-from keras.src.losses.loss import scale_loss_for_distribution
-from keras.src.losses.loss import unscale_loss_for_distribution
-from keras.src.trainers.compile_utils import CompileLoss as CompileLoss
+
+# A functional model knows its inputs, a subclassed one does not: the class has
+# no public name.
+from keras.src.models.functional import Functional
+
+# What `compile(loss=...)` makes of strings, lists and dicts of losses, when a
+# stage replaces them.
+from keras.src.trainers.compile_utils import CompileLoss
 
 from keras_distill._replicas import joined
 from keras_distill._replicas import shared
 
 SUPPORTED = ("tensorflow", "jax")
 
-output_spec = compute_output_spec
 get_mask = get_keras_mask
 set_mask = set_keras_mask
-scale_for_distribution = scale_loss_for_distribution
-unscale_for_distribution = unscale_loss_for_distribution
+
+
+def output_spec(function, *arguments):
+    """What `function` gives, as `KerasTensor`s, without computing it.
+
+    Args:
+        function: Callable.
+        *arguments: Nested `KerasTensor`s.
+    """
+    operation = keras.Operation()
+    operation.call = function
+    return operation.compute_output_spec(*arguments)
 
 
 def check_backend():
@@ -79,46 +98,157 @@ def compile_reading(fn, variables):
     return tf.function(fn, autograph=False)
 
 
+def symbolic_inputs(model):
+    """The structure of `KerasTensor` that `model` was built from, or None.
+
+    A subclassed model does not know its own. `Sequential.input` is there only
+    once the model was a layer of another; what it was built from is in
+    `inputs`.
+    """
+    if isinstance(model, keras.Sequential):
+        return model.inputs[0] if model.built else None
+    return model.input if isinstance(model, Functional) else None
+
+
+def freeze(concrete):
+    """A concrete function of TensorFlow with its variables as constants."""
+    from tensorflow.python.framework import convert_to_constants as constants
+
+    return constants.convert_variables_to_constants_v2(
+        concrete, lower_control_flow=False
+    )
+
+
+def hard_loss(model):
+    """The loss of labels and outputs that `compile` made, or None."""
+    return model._compile_loss
+
+
+def replace_hard_loss(model, loss, loss_weights):
+    """Puts `loss`, as `compile` takes it, in the place of the compiled one."""
+    names = getattr(model, "output_names", None)
+    model._compile_loss = (
+        None
+        if loss is None
+        else CompileLoss(loss, loss_weights, output_names=names)
+    )
+
+
+def replace_layers(model, name, layers):
+    """Sets the attribute `name`; Keras would go on saving the old layers."""
+    model._tracker.unlock()
+    for layer in keras.tree.flatten(vars(model)[name]):
+        model._tracker.untrack(layer)
+    setattr(model, name, layers)
+    model._tracker.lock()
+
+
+def scale_updates(optimizer, multipliers):
+    """Makes `optimizer` scale the learning rate of some variables.
+
+    A scaled gradient would not do: Adam divides by its size.
+
+    Args:
+        optimizer: `keras.optimizers.Optimizer`, also one wrapped for loss
+            scaling.
+        multipliers: List of pairs, a variable and a number. With `0` a
+            variable is frozen: neither it nor its slots change, nor does it
+            decay. Where all are 1 the optimizer is left alone.
+    """
+    if all(number == 1 for _, number in multipliers):
+        return
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        optimizer = optimizer.inner_optimizer
+    # On TensorFlow Keras passes on the variable inside its own.
+    key = optimizer._var_key
+    by_key = {key(variable): number for variable, number in multipliers}
+    update_step = type(optimizer).update_step
+    decays = type(optimizer)._use_weight_decay
+
+    def scaled_update_step(gradient, variable, learning_rate):
+        multiplier = by_key.get(key(variable), 1.0)
+        if multiplier:
+            learning_rate = learning_rate * multiplier
+            update_step(optimizer, gradient, variable, learning_rate)
+
+    def decays_unless_frozen(variable):
+        frozen = by_key.get(key(variable), 1.0) == 0
+        return not frozen and decays(optimizer, variable)
+
+    optimizer.update_step = scaled_update_step
+    optimizer._use_weight_decay = decays_unless_frozen
+
+
+def variables_of(optimizer):
+    """The variables that `optimizer` was built to train."""
+    return optimizer._trainable_variables
+
+
 def producer(tensor):
-    """The layer or operation whose output a symbolic tensor is."""
+    """The layer or operation whose output a symbolic tensor is.
+
+    Keras keeps it on the tensor and shows it only in a model's config.
+    """
     return tensor._keras_history.operation
 
 
-def vjp(function, *arguments):
-    """`function(*arguments)`, and its pull-back of a gradient of that value.
+def reads_output(model, layer, index):
+    """Whether `model` uses output `index` of `layer`, one of its operations.
 
-    The pull-back is called once and gives one gradient for each argument.
+    A functional model knows its layers but not, in public, which output of
+    theirs goes where.
+
+    Args:
+        model: Functional `keras.Model`.
+        layer: Operation with several outputs.
+        index: Integer, of its outputs as they are flattened.
     """
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.vjp(function, *arguments)
-    import tensorflow as tf
-
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(arguments)
-        value = function(*arguments)
-
-    def pull_back(gradient):
-        return tape.gradient(value, arguments, gradient, "zero")
-
-    return value, pull_back
-
-
-def compile_pure(fn):
-    """`fn` compiled with XLA; its arguments and results are nested tensors."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.jit(fn)
-    import tensorflow as tf
-
-    return tf.function(fn, jit_compile=True, autograph=False)
+    read = {id(tensor) for tensor in model.outputs}
+    for operation in model.operations:
+        for node in operation._inbound_nodes:
+            read.update(id(tensor) for tensor in node.input_tensors)
+    return any(
+        id(node.output_tensors[index]) in read
+        for node in layer._inbound_nodes
+        if node.output_tensors
+    )
 
 
 def nested_layers(model):
-    """All layers of `model`, at any depth."""
+    """`model` and all layers in it, at any depth, each once.
+
+    In public only a `keras.Model` lists its layers, a layer does not.
+    """
     return list(model._flatten_layers())
+
+
+def seed_states(model):
+    """The variables in which the random layers of `model` count their draws."""
+    generators = [
+        generator
+        for layer in nested_layers(model)
+        for generator in layer._seed_generators
+    ]
+    return [generator.state for generator in dict.fromkeys(generators)]
+
+
+def child_layers(layer):
+    """The layers that are attributes of `layer`, not those below them."""
+    return layer._flatten_layers(include_self=False, recursive=False)
+
+
+class ModelWithoutExample(keras.Model):
+    """A model that is built before `fit`, which passes it no batch for that.
+
+    `fit` would run it on a symbolic batch, the mean of the replicas' batches,
+    which fails for masks; Keras has no switch for it.
+    """
+
+    def build_for_fit(self):
+        """Builds what `fit` needs beside the model's own variables."""
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):  # noqa: ARG002
+        self.build_for_fit()
 
 
 def prepare_batches(model, function, prepare, whole=()):
@@ -145,8 +275,9 @@ def prepare_batches(model, function, prepare, whole=()):
 def _prepare_on_jax(model, function, prepare, whole):
     """`prepare_batches` where `fit` passes the variables' values as state.
 
-    It takes them out of the variables: they are put back, so that `prepare`
-    can read and assign them.
+    It takes them out of the variables, and donates their memory to the step:
+    they are put back, so that `prepare` can read and assign them, and taken
+    out again. `jax_state_sync` is public; the state that it reads is not.
     """
 
     def prepared(state, iterator):

@@ -1,5 +1,7 @@
 """Batches between one process and the devices that share each of them."""
 
+import contextlib
+
 import keras
 import numpy as np
 
@@ -21,6 +23,13 @@ def replicas(model):
     return number
 
 
+def scope(model):
+    """Where a variable of `model` is made, so that each device gets its own."""
+    if keras.backend.backend() == "jax":
+        return contextlib.nullcontext()
+    return model.distribute_strategy.scope()
+
+
 def _jax_replicas():
     distribution = keras.distribution.distribution()
     if distribution is None:
@@ -39,6 +48,34 @@ def _of_one_machine(received):
         "`tf.distribute.MirroredStrategy`, or `keras.distribution` with the "
         f"JAX backend and one process. Received: {received}"
     )
+
+
+def number(variable):
+    """The value of a scalar variable, also of one that replicas mirror."""
+    return np.asarray(variable).item()
+
+
+def sharing():
+    """How many replicas share the batch of the step that is computed here.
+
+    On JAX a step computes with the whole batch, whoever holds it.
+    """
+    if keras.backend.backend() == "jax":
+        return 1
+    import tensorflow as tf
+
+    context = tf.distribute.get_replica_context()
+    return 1 if context is None else context.num_replicas_in_sync
+
+
+def over_replicas(value):
+    """The sum over the replicas of a tensor that needs no gradient."""
+    if sharing() == 1:
+        return value
+    import tensorflow as tf
+
+    context = tf.distribute.get_replica_context()
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
 
 def joined(model, data):

@@ -120,16 +120,17 @@ class Stage:
 
     def __post_init__(self):
         check_integer("epochs", self.epochs, minimum=1)
-        for name in ("name", "restore_best"):
-            value = getattr(self, name)
+        given = {"name": self.name, "restore_best": self.restore_best}
+        for name, value in given.items():
             if value is not None and not (isinstance(value, str) and value):
                 raise ValueError(
                     f"`{name}` must be a string or None. "
                     f"Received: {name}={value!r}"
                 )
-        for name in ("hard_weight", "soft_weight"):
-            if getattr(self, name) is not None:
-                check_weight(name, getattr(self, name))
+        if self.hard_weight is not None:
+            check_weight("hard_weight", self.hard_weight)
+        if self.soft_weight is not None:
+            check_weight("soft_weight", self.soft_weight)
         if self.matches is not None:
             _check_several("matches", self.matches, str, "names of matches")
         kinds = (str, keras.layers.Layer)
@@ -158,7 +159,7 @@ def inherited(stages, index):
     settings = {}
     for stage in stages[: index + 1]:
         for name in INHERITED:
-            value = getattr(stage, name)
+            value = vars(stage)[name]
             if value is not None and value is not UNCHANGED:
                 settings[name] = value
     return settings

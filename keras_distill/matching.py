@@ -1,12 +1,14 @@
 """Matches: pairs of places in teacher and student, and their projections."""
 
 import keras
+from keras import ops
 
 from keras_distill import taps
 from keras_distill._backend import set_mask
 from keras_distill._checks import check_weight
 from keras_distill.layer_maps import uniform_layer_map as uniform_layer_map
 from keras_distill.losses import FeatureLoss
+from keras_distill.losses._reduction import share_of_mean
 
 PROJECTIONS = {"linear": None, "relu": "relu", "tanh": "tanh"}
 
@@ -220,7 +222,8 @@ class BoundMatch:
         Args:
             teacher_states: List of tensors, one a layer.
             student_states: List of tensors, one a layer.
-            mask: Tensor `[batch, length]` of both models, or None.
+            mask: Tensor `[batch, length]` of both models, or None. It masks no
+                state `[batch, width]`, which has no tokens.
             sample_weight: Tensor `[batch]`, or None.
         """
         for teacher, student in zip(teacher_states, student_states):
@@ -232,6 +235,23 @@ class BoundMatch:
         student = student_states if self.pair else student_states[0]
         if isinstance(loss, FeatureLoss):
             return loss(teacher, student, sample_weight, mask=mask)
-        if mask is not None:
-            set_mask(student, mask)
-        return loss(teacher, student, sample_weight)
+        if mask is None or len(student.shape) < 3:
+            return loss(teacher, student, sample_weight)
+        self._check_tokens(student.shape)
+        set_mask(student, mask)
+        if sample_weight is not None:
+            # Keras would lay the weights of the rows on the tokens.
+            sample_weight = ops.reshape(sample_weight, (-1, 1))
+        value = loss(teacher, student, sample_weight)
+        return value * share_of_mean(loss, sample_weight, mask)
+
+    def _check_tokens(self, shape):
+        """Raises `ValueError` where Keras would lay the mask on other axes."""
+        if len(shape) > 3:
+            raise ValueError(
+                f"Match {self.name!r}: with a padding mask "
+                f"`{self.match.loss.name}` takes states [batch, length, width] "
+                "or [batch, width]. Use a loss of `kd.losses`, such as "
+                "`AttentionMSE` for attention. Received: student shape "
+                f"{tuple(shape)}"
+            )

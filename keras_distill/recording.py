@@ -1,17 +1,24 @@
 """Reads taps during the one call of a model.
 
 A layer's `call` is intercepted while the model runs, so nested and subclassed
-models need no second pass.
+models need no second pass. A layer may be in several recordings at a time:
+two Distillers can have one teacher, and TensorFlow traces each replica in a
+thread of its own. It is therefore intercepted once for all of them, until the
+last one ends, whichever that is.
 """
 
 import contextlib
 import dataclasses
+import threading
 
+import keras
 from keras import ops
 
 from keras_distill._backend import get_mask
 
 SMALLEST_PROBABILITY = 1e-9
+_LOCK = threading.Lock()
+_INTERCEPTED = {}  # By the layers' ids.
 
 
 class Recording:
@@ -22,6 +29,10 @@ class Recording:
 
     def append(self, layer, kind, value):
         self._values.setdefault((id(layer), kind), []).append(value)
+
+    def outputs(self, layer):
+        """What the calls of a tapped layer gave, in their order."""
+        return self._values.get((id(layer), "output"), [])
 
     def value(self, tap):
         """The tensor at `tap`.
@@ -38,7 +49,7 @@ class Recording:
                 f"pass, call {tap.call_index} was asked for"
             )
         value = calls[tap.call_index]
-        if not hasattr(value, "shape"):
+        if keras.tree.is_nested(value):
             raise ValueError(
                 f"Layer {tap.path!r} must give one tensor. Received: "
                 f"{type(value).__name__}. Tap a layer inside it instead"
@@ -61,26 +72,78 @@ def _scores(probabilities):
     return ops.log(probabilities / SMALLEST_PROBABILITY)
 
 
-def _interceptor(layer, kinds, recording):
-    call = layer.call
+@dataclasses.dataclass(frozen=True)
+class _Listener:
+    """A recording, which of a layer's values it wants, and in which thread."""
 
-    def intercepted(*args, **kwargs):
-        if kinds == {"output"}:
-            output = call(*args, **kwargs)
-            recording.append(layer, "output", output)
-            return output
-        wanted = kwargs.pop("return_attention_scores", False)
-        output, scores = call(*args, return_attention_scores=True, **kwargs)
-        recording.append(layer, "attention", scores)
-        recording.append(layer, "output", output)
-        return (output, scores) if wanted else output
+    recording: Recording
+    kinds: frozenset
+    thread: int = dataclasses.field(default_factory=threading.get_ident)
 
-    return intercepted
+
+class _Interception:
+    """A layer whose calls are heard."""
+
+    def __init__(self, layer):
+        self.layer = layer
+        self.before = vars(layer).get("call")
+        self.call = layer.call
+        self.listeners = []
+        # An instance attribute shadows the method, past Keras' own tracking.
+        # A function, as Keras may look for one.
+        object.__setattr__(
+            layer, "call", lambda *args, **kwargs: self.heard(args, kwargs)
+        )
+
+    def heard(self, args, kwargs):
+        """Calls the layer, and tells the listeners of this thread."""
+        thread = threading.get_ident()
+        listeners = [one for one in self.listeners if one.thread == thread]
+        if all(one.kinds == {"output"} for one in listeners):
+            result = output = self.call(*args, **kwargs)
+        else:
+            wanted = kwargs.pop("return_attention_scores", False)
+            output, scores = self.call(
+                *args, return_attention_scores=True, **kwargs
+            )
+            result = (output, scores) if wanted else output
+        for one in listeners:
+            if one.kinds != {"output"}:
+                one.recording.append(self.layer, "attention", scores)
+                one.recording.append(self.layer, "output", output)
+            else:
+                one.recording.append(self.layer, "output", result)
+        return result
+
+    def end(self):
+        """Gives the layer back the `call` that it had."""
+        object.__delattr__(self.layer, "call")
+        if self.before is not None:
+            object.__setattr__(self.layer, "call", self.before)
+
+
+def _begin(layer, listener):
+    with _LOCK:
+        key = id(layer)
+        if key not in _INTERCEPTED:
+            _INTERCEPTED[key] = _Interception(layer)
+        _INTERCEPTED[key].listeners.append(listener)
+
+
+def _end(layer, listener):
+    with _LOCK:
+        interception = _INTERCEPTED[id(layer)]
+        interception.listeners.remove(listener)
+        if not interception.listeners:
+            _INTERCEPTED.pop(id(layer)).end()
 
 
 @contextlib.contextmanager
 def record(taps):
     """Collects the values at `taps` from the calls made in this context.
+
+    From those of the thread that entered it. Contexts may overlap and end in
+    any order.
 
     Args:
         taps: Iterable of `Tap`.
@@ -93,15 +156,9 @@ def record(taps):
     for tap in taps:
         kinds.setdefault(id(tap.layer), set()).add(tap.kind)
         layers[id(tap.layer)] = tap.layer
-    before = {key: vars(layer).get("call") for key, layer in layers.items()}
-    # An instance attribute shadows the method, past Keras' own tracking.
-    for key, layer in layers.items():
-        interceptor = _interceptor(layer, kinds[key], recording)
-        object.__setattr__(layer, "call", interceptor)
-    try:
-        yield recording
-    finally:
+    with contextlib.ExitStack() as stack:
         for key, layer in layers.items():
-            object.__delattr__(layer, "call")
-            if before[key] is not None:
-                object.__setattr__(layer, "call", before[key])
+            listener = _Listener(recording, frozenset(kinds[key]))
+            _begin(layer, listener)
+            stack.callback(_end, layer, listener)
+        yield recording

@@ -5,7 +5,10 @@ import difflib
 
 import keras
 
+from keras_distill._backend import child_layers
 from keras_distill._checks import check_choice
+from keras_distill._layers import backbones
+from keras_distill._layers import sublayers
 
 KINDS = ("output", "attention", "attention_scores")
 VECTORS = ("query", "key", "value")
@@ -46,14 +49,6 @@ class Tap:
         return f"{self.path}{call}{kind}"
 
 
-def sublayers(layer, prefix=""):
-    """Yields `(path, layer)` for every layer below `layer`, depth first."""
-    for child in layer._flatten_layers(include_self=False, recursive=False):
-        path = f"{prefix}/{child.name}" if prefix else child.name
-        yield path, child
-        yield from sublayers(child, path)
-
-
 def backbone_of(model):
     """The KerasHub backbone in `model`, as `(path, backbone)`.
 
@@ -64,13 +59,7 @@ def backbone_of(model):
     Raises:
         ValueError: if there is no backbone, or more than one.
     """
-    if hasattr(model, "transformer_layers"):
-        return "", model
-    found = {
-        id(layer): (path, layer)
-        for path, layer in sublayers(model)
-        if hasattr(layer, "transformer_layers")
-    }
+    found = backbones(model, "transformer_layers")
     if len(found) != 1:
         raise ValueError(
             "Expected a KerasHub backbone, a task or a model around one "
@@ -78,7 +67,7 @@ def backbone_of(model):
             f"paths to `Match`. Received: model={model.name!r} with "
             f"{len(found)} backbones"
         )
-    return next(iter(found.values()))
+    return found[0]
 
 
 def encoder_layers(model):
@@ -122,13 +111,9 @@ def hidden_states(model):
     ['embeddings_dropout', 'transformer_layer_0', 'transformer_layer_1']
     """
     prefix, backbone = backbone_of(model)
+    layers = {layer.name: layer for layer in backbone.layers}
     embeddings = next(
-        (
-            getattr(backbone, name)
-            for name in EMBEDDING_OUTPUTS
-            if hasattr(backbone, name)
-        ),
-        None,
+        (layers[name] for name in EMBEDDING_OUTPUTS if name in layers), None
     )
     if embeddings is None:
         raise ValueError(
@@ -192,26 +177,33 @@ def attention_vectors(model, of):
         Wang et al., 2021, https://arxiv.org/abs/2012.15828, section 3.1.
     """
     check_choice("of", of, VECTORS)
-    layers = [
-        (getattr(attention, f"{of}_dense"), path, index)
-        for attention, path, index in _attention_layers(model)
-    ]
-    return [
-        Tap(layer, f"{path}/{layer.name}", index)
-        for layer, path, index in layers
-    ]
+    taps = []
+    for attention, path, index in _attention_layers(model):
+        vectors = {
+            "query": attention.query_dense,
+            "key": attention.key_dense,
+            "value": attention.value_dense,
+        }
+        layer = vectors[of]
+        taps.append(Tap(layer, f"{path}/{layer.name}", index))
+    return taps
 
 
 def _attention_layers(model):
     """Yields `(layer, path, call_index)` of each self-attention layer."""
     for tap in encoder_layers(model):
-        attention = getattr(tap.layer, "_self_attention_layer", None)
-        if not isinstance(attention, keras.layers.MultiHeadAttention):
+        found = [
+            layer
+            for layer in child_layers(tap.layer)
+            if isinstance(layer, keras.layers.MultiHeadAttention)
+        ]
+        if len(found) != 1:
             raise ValueError(
-                "Expected transformer layers with a "
+                "Expected transformer layers with one "
                 "`keras.layers.MultiHeadAttention`. Received: "
                 f"{type(tap.layer).__name__} at {tap.path!r}"
             )
+        (attention,) = found
         yield attention, f"{tap.path}/{attention.name}", tap.call_index
 
 

@@ -1,46 +1,16 @@
 """What stands behind `teacher=`: one model, several, or none at all."""
 
+import functools
+
 import keras
 from keras import ops
 
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_same_shape
 from keras_distill._checks import check_weight
+from keras_distill.inputs import call_model
 
 AVERAGES = ("probabilities", "logits")
-
-
-def symbolic_inputs(model):
-    """The structure of `KerasTensor` a functional model was built from.
-
-    Returns None for subclassed models, which do not know theirs.
-    """
-    if isinstance(model, keras.Sequential) and not model.built:
-        return None
-    return getattr(model, "input", None) if hasattr(model, "inputs") else None
-
-
-def call_model(model, inputs, training=False):
-    """Calls `model` with those of `inputs` that it knows.
-
-    Args:
-        model: `keras.Model`.
-        inputs: Tensor or nested structure of tensors. Of a dict, a functional
-            model with named inputs gets the entries it has names for.
-        training: Boolean or None, passed on where `call` takes one.
-    """
-    known = symbolic_inputs(model)
-    if isinstance(known, dict) and isinstance(inputs, dict):
-        missing = sorted(set(known) - set(inputs))
-        if missing:
-            raise ValueError(
-                f"Model {model.name!r} expects the inputs {sorted(known)}. "
-                f"Received: {sorted(inputs)}; missing: {missing}"
-            )
-        inputs = {name: inputs[name] for name in known}
-    if getattr(model, "_call_has_training_arg", False):
-        return model(inputs, training=training)
-    return model(inputs)
 
 
 class Ensemble:
@@ -65,9 +35,13 @@ class Ensemble:
     Example:
 
     >>> import numpy as np
-    >>> first, second = np.log([[0.5, 0.5]]), np.log([[0.25, 0.75]])
-    >>> ensemble = Ensemble([lambda x: first, lambda x: second])
-    >>> np.round(np.exp(ensemble(None)), 3).tolist()
+    >>> def teacher(*logits):
+    ...     inputs = keras.Input((1,))
+    ...     start = keras.initializers.Constant(np.log(logits))
+    ...     outputs = keras.layers.Dense(2, bias_initializer=start)(inputs)
+    ...     return keras.Model(inputs, outputs)
+    >>> ensemble = Ensemble([teacher(0.5, 0.5), teacher(0.25, 0.75)])
+    >>> np.round(np.exp(ensemble(np.zeros((1, 1)))), 3).tolist()
     [[0.375, 0.625]]
 
     Reference:
@@ -124,16 +98,19 @@ class Teacher:
     Args:
         source: A `keras.Model`, an `Ensemble`, or `None` when the teacher's
             signals come with the batches.
+
+    Attributes:
+        models: List of the models, empty when there are none.
+        outputs: Callable, inputs of a batch to what the teacher says.
     """
 
     def __init__(self, source):
         self.source = source
-        if source is None:
-            self.models = []
-        elif isinstance(source, Ensemble):
-            self.models = source.models
+        if isinstance(source, Ensemble):
+            self.models, self.outputs = source.models, source
         else:
-            self.models = [source]
+            self.models = [] if source is None else [source]
+            self.outputs = functools.partial(call_model, source)
         for model in self.models:
             if not isinstance(model, keras.Model):
                 raise ValueError(
@@ -146,8 +123,3 @@ class Teacher:
         """Variables of all teachers, each once."""
         found = {id(v): v for model in self.models for v in model.variables}
         return list(found.values())
-
-    def __call__(self, inputs):
-        if isinstance(self.source, Ensemble):
-            return self.source(inputs)
-        return call_model(self.source, inputs)

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_distill import _scripts
 from keras_distill import augment
 from keras_distill.data import TextDataset
+from keras_distill.data import bert_preprocessor
+from keras_distill.data import encode
 
 ADJECTIVES = ["good", "bad", "slow", "long", "fine", "dull"]
 NOUNS = ["film", "story", "plot", "scene", "joke"]
@@ -216,12 +219,17 @@ def test_a_text_does_not_depend_on_the_others():
     assert set(alone) <= set(among)
 
 
+def written(word):
+    """A method that writes one word in the place of each."""
+    return lambda words, rng: [word] * len(words)
+
+
 def test_methods_are_all_used_and_empty_texts_left_out():
-    methods = [lambda words, rng: [], augment.Masking(1.0, "x")]
+    methods = [lambda words, rng: [], written("x")]
     assert augment.transfer_set(["a b c"], 20, methods=methods) == ["x x x"]
     chain = augment.Chain(augment.NGramSampling(1.0, 2, 2), methods[1])
     assert augment.transfer_set(["a b c"], 20, methods=[chain]) == ["x x"]
-    both = [augment.Masking(1.0, "y"), augment.Masking(1.0, "x")]
+    both = [written("y"), written("x")]
     new = augment.transfer_set(["a b c"], 20, methods=both)
     assert sorted(new) == ["x x x", "y y y"]
 
@@ -237,9 +245,88 @@ def test_unlabelled_text_is_added_without_duplicates(tmp_path):
         )
         assert new == ["Fresh text"]
     new = augment.transfer_set(
-        ["a b"], 1, methods=[augment.Masking(1.0, "x")], unlabelled=["X X", "c"]
+        ["a b"], 1, methods=[written("x")], unlabelled=["X X", "c"]
     )
     assert new == ["x x", "c"]
+
+
+CHINESE = [
+    f"{what}{how}，iPhone {end}。"
+    for what in ("电影", "手机", "酒店")
+    for how in ("很好", "不好", "很差")
+    for end in ("真的不错", "下次再来")
+]
+JAPANESE = ["とても良いホテルでした。", "とても悪い映画でした。", "良いが高い"]
+ARABIC = ["الفيلم جيد جدا", "الفيلم سيئ جدا", "الفندق جيد جدا"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("这部手机很好。", [*"这部手机很好。"]),
+        ("iPhone很好 OK", ["iPhone", "很", "好", "OK"]),
+        ("良いホテル", [*"良いホテル"]),
+        ("ดีมาก ครับ", ["ดี", "ม", "า", "ก", "ค", "รั", "บ"]),
+        ("الفيلم جيد", ["الفيلم", "جيد"]),
+        ("好😀😀 good 😀", ["好", "😀😀", "good", "😀"]),
+        ("한국어 영화", ["한국어", "영화"]),
+        ("a  b\u00a0c\u3000d", ["a", "b", "c", "d"]),
+    ],
+)
+def test_units_follow_the_script(text, expected):
+    found = _scripts.units(text)
+    assert found == expected
+    assert _scripts.join(found) == " ".join(text.split())
+
+
+def test_texts_are_joined_as_they_were():
+    first, second, third = _scripts.units("a很 b")
+    assert _scripts.join([first, third]) == "a b"
+    assert _scripts.join([first, "[MASK]", third]) == "a [MASK] b"
+    assert _scripts.join(["[MASK]", second]) == "[MASK] 很"
+    assert _scripts.join([first, "好", third]) == "a 好 b"
+    third, _, fourth = _scripts.units("a很b")
+    assert _scripts.join([third, fourth]) == "a b"
+
+
+@pytest.mark.parametrize("texts", [CHINESE, JAPANESE, ARABIC])
+def test_variations_of_every_script_keep_most_of_a_text(texts):
+    new = augment.transfer_set(texts, times=20)
+    assert len(new) > len(texts)
+    known = {unit for text in texts for unit in _scripts.units(text)}
+    for text in new:
+        parts = _scripts.units(text.replace("[MASK]", " "))
+        assert parts
+        assert set(parts) <= known
+        assert _scripts.without_blanks(text) == text
+    units = [unit for text in new for unit in _scripts.units(text)]
+    assert 0.05 < np.mean([unit == "[MASK]" for unit in units]) < 0.3
+
+
+def test_no_text_is_masks_alone():
+    for mask in ("[MASK]", "<mask>"):
+        all_masks = augment.Masking(1.0, mask)
+        chain = augment.Chain(augment.NGramSampling(1.0), all_masks)
+        for texts in (CHINESE, ["a good film"]):
+            assert augment.transfer_set(texts, 5, methods=[chain]) == []
+    half = [augment.Masking(0.5)]
+    for text in ("很。", "a , !", "😀 !"):
+        new = augment.transfer_set([text], 20, methods=half)
+        assert new
+        assert all(text[0] in variation for variation in new)
+
+
+def test_masks_between_characters_are_tokens():
+    vocabulary = [*VOCABULARY, "很", "好", "で", "##す"]
+    preprocessor = bert_preprocessor(vocabulary, 8)
+    texts = augment.transfer_set(
+        ["很好です"], 20, methods=[augment.Masking(0.3)]
+    )
+    encoded = encode(
+        TextDataset(texts, [-1] * len(texts)), preprocessor, special_tokens=True
+    )
+    for text, ids in zip(texts, encoded.inputs["token_ids"]):
+        assert (ids == 4).sum() == text.count("[MASK]") > 0
 
 
 GRID = [f"a {x} {y}" for x in "bcd" for y in "efg"]
@@ -271,7 +358,10 @@ def test_the_same_in_a_process_with_another_hash_seed():
 def test_text_keys():
     same = ["A good film", " a  GOOD film. ", "a good, film", "Ａ good film"]
     assert len({augment.text_key(text) for text in same}) == 1
+    spaced = ["很好，真的", "很好 真的！", "很 好真的", "很好真的"]
+    assert len({augment.text_key(text) for text in spaced}) == 1
     others = ["a good films", "good film a", "!", "?", "", "ärger", "arger"]
+    others += ["很好", "很差", "กิน", "กัน", "😀", "😡", "جيد"]
     assert len({augment.text_key(text) for text in others}) == len(others)
     assert augment.deduplicate(["b", "a", "B!"], (["a"], [])) == ["b"]
 
@@ -403,3 +493,9 @@ def test_message_of_files_and_language_models(tmp_path, masked_lm):
     bare = keras_hub.models.BertMaskedLM(masked_lm.backbone)
     with pytest.raises(ValueError, match="tokenizer=NoneType"):
         augment.MaskedLMReplacement(bare)
+
+
+def test_more_texts_than_can_be_made():
+    """It did not end."""
+    with pytest.raises(ValueError, match="at most 100,000,000 tries, 50,000,0"):
+        augment.transfer_set(["a film", "a story"], times=10**12)

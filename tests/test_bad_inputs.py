@@ -360,7 +360,9 @@ AROUND = {
         "`quantization` must be one of",
     ),
     "agreement above 1": (
-        lambda: kd.export.ExportOptions(min_agreement=99),
+        lambda: kd.export.litert(
+            tiny.mlp(), "x.tflite", examples=X, min_agreement=99
+        ),
         "`min_agreement` must be between 0 and 1",
     ),
     "fewer labels than texts": (

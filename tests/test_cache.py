@@ -349,7 +349,7 @@ def test_wrong_arguments(tmp_path, case):
     with pytest.raises(ValueError, match=message):
         cache.write(path=tmp_path / "cache", **arguments)
     assert not list(tmp_path.glob("**/shard-*"))
-    assert not list(tmp_path.glob("**/*.tmp"))
+    assert not list(tmp_path.glob("**/.draft-*"))
 
 
 @pytest.mark.parametrize(

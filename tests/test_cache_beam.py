@@ -21,7 +21,11 @@ PROCESSES += ["--direct_running_mode=multi_processing"]
 
 
 def contents(folder):
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {
+        file.name: file.read_bytes()
+        for file in folder.iterdir()
+        if file.name != ".lock"
+    }
 
 
 @pytest.mark.skipif(BEAM is not None, reason="apache-beam is installed")

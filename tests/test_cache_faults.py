@@ -1,14 +1,15 @@
 """A cache is whole and belongs to what is asked, or it is refused."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 
+from keras_distill import _files
 from keras_distill import cache
-from keras_distill.cache import _files
 from keras_distill.cache import labeller
 from keras_distill.cache import writer
 
@@ -28,7 +29,11 @@ def write(path, teacher=None, x=X, **kwargs):
 
 
 def contents(folder):
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {
+        file.name: file.read_bytes()
+        for file in folder.iterdir()
+        if file.name != _files.LOCK
+    }
 
 
 @pytest.fixture(scope="module")
@@ -99,29 +104,30 @@ def test_stopped_while_it_writes_a_file(tmp_path, monkeypatch, written):
         "manifest.json",
         "shard-00000.tfrecord",
     ]
-    (tmp_path / ".shard-00001.tfrecord.0.tmp").write_bytes(b"half")
+    draft = tmp_path / f"{_files.DRAFT}0"
+    draft.mkdir()
+    (draft / "shard-00001.tfrecord").write_bytes(b"half")
     write(tmp_path)
     assert contents(tmp_path) == written
 
 
-def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
-    events = []
-    sync, replace = _files._sync, _files.os.replace
+@pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="Linux")
+def test_a_full_disk(tmp_path, monkeypatch, written):
+    """Told by name, drafts removed; the next call continues."""
+    full, calls = tf.io.TFRecordWriter, []
 
-    def synced(path):
-        events.append(("sync", path.suffix))
-        sync(path)
+    def third(path):
+        calls.append(path)
+        return full("/dev/full" if len(calls) == 3 else path)
 
-    def replaced(*paths):
-        events.append(("replace", ""))
-        replace(*paths)
-
-    monkeypatch.setattr(_files, "_sync", synced)
-    monkeypatch.setattr(_files.os, "replace", replaced)
-    with _files.atomic(tmp_path / "a.txt") as temporary:
-        temporary.write_text("a")
-        assert not (tmp_path / "a.txt").exists()
-    assert events == [("sync", ".tmp"), ("replace", ""), ("sync", "")]
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.io, "TFRecordWriter", third)
+        with pytest.raises(OSError, match=f"no room left.*{tmp_path.name}"):
+            write(tmp_path)
+    assert len(list(tmp_path.glob("shard-*"))) == 2
+    assert not list(tmp_path.glob(f"{_files.DRAFT}*"))
+    write(tmp_path)
+    assert contents(tmp_path) == written
 
 
 def test_a_complete_cache_is_not_written_again(path, written):
@@ -325,3 +331,9 @@ def test_names_of_layers_do_not_count(path):
     assert teachers[0].name != teachers[1].name
     for teacher in teachers:
         cache.attach(dataset(), path, teacher=teacher)
+
+
+def test_settings_that_are_called_like_a_default(path):
+    """`"any"` was taken for no settings."""
+    with pytest.raises(cache.CacheError, match="other settings.*'any'"):
+        cache.attach(dataset(), path, settings="any")

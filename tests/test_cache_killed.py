@@ -75,7 +75,11 @@ def ended(writers):
 
 
 def contents(folder):
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {
+        file.name: file.read_bytes()
+        for file in folder.iterdir()
+        if file.is_file()
+    }
 
 
 def shards(folder):

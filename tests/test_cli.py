@@ -13,46 +13,40 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+import tiny_text
 from helpers import run_snippets
 
+import keras_distill as kd
+from keras_distill import _files
 from keras_distill import data
-from keras_distill.cli import arms
-from keras_distill.cli import cards
-from keras_distill.cli import distill
+from keras_distill._errors import UsageError
 from keras_distill.cli import main
-from keras_distill.cli import report
-from keras_distill.cli import run_folder
-from keras_distill.cli import sources
-from keras_distill.cli import training
-from keras_distill.cli import transfer
-from keras_distill.cli.options import Distill
-from keras_distill.cli.options import Transfer
-from keras_distill.cli.options import What
-from keras_distill.cli.problems import UsageProblem
-from keras_distill.cli.run_folder import Phase
-from keras_distill.cli.run_folder import RunFolder
-from keras_distill.cli.screen import Screen
-from keras_distill.cli.settings import settle
-from keras_distill.comparison import shipping
+from keras_distill.cli.distill import command
+from keras_distill.cli.distill.options import Distill
+from keras_distill.cli.shared import choices
+from keras_distill.cli.shared import native_log
+from keras_distill.cli.shared.options import Learning
+from keras_distill.cli.shared.screen import Screen
+from keras_distill.experiments import cells
+from keras_distill.experiments import distilling
+from keras_distill.experiments import engine
+from keras_distill.experiments import exports
+from keras_distill.experiments import training
+from keras_distill.experiments import transfer
+from keras_distill.experiments.phases import Phase
+from keras_distill.experiments.phases import fingerprints
+from keras_distill.experiments.preparation import Preparation
+from keras_distill.experiments.prepared import Prepared
+from keras_distill.experiments.run_folder import RunFolder
+from keras_distill.tasks.text import encode_transfer
 
-WORDS = {"good": "fine great nice lovely", "bad": "awful poor dull sad"}
 SIZES = {"train": 120, "dev": 30, "test": 30}
 
 
 @pytest.fixture
 def texts(tmp_path):
     """A folder with train, dev and test, two classes that words tell apart."""
-    rng = np.random.default_rng(0)
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    for part, count in SIZES.items():
-        lines = ["text\tlabel"]
-        for row in range(count):
-            label = ["good", "bad"][row % 2]
-            words = rng.choice(WORDS[label].split(), 3)
-            lines.append(f"{part} {row} the {' '.join(words)}\t{label}")
-        (folder / f"{part}.tsv").write_text("\n".join(lines) + "\n")
-    return folder
+    return tiny_text.write(tmp_path / "texts", SIZES)
 
 
 @pytest.fixture
@@ -67,18 +61,6 @@ def call(texts, tmp_path, capsys):
         return code, printed.out, printed.err
 
     return run
-
-
-def settings_of(**changes):
-    options = Distill()
-    for name, value in changes.items():
-        for group in ("what", "texts", "teaching", "learning", "run"):
-            if hasattr(getattr(options, group), name):
-                part = dataclasses.replace(
-                    getattr(options, group), **{name: value}
-                )
-                options = dataclasses.replace(options, **{group: part})
-    return settle(options)
 
 
 def test_help_names_every_option_with_its_unit_and_default(capsys):
@@ -143,11 +125,18 @@ WRONG_OPTIONS = [
     (["--method", "hidden"], "--student shrink"),
     (["--layers", "2"], "--student shrink"),
     (["--embedding-rank", "0"], "embedding_rank=0"),
+    (["--buckets", "64"], "`--buckets` is for `--student ngram`"),
+    (["--student", "ngram", "--buckets", "0"], "buckets=0"),
+    (["--ngram-buckets", "0"], "ngram_buckets=0"),
     (
         ["--student", "shrink", "--embeddings", "teacher"],
         "`--embeddings` is for",
     ),
     (["--student", "shrink", "--embedding-rank", "4"], "`--embedding-rank` is"),
+    (
+        ["--student", "shrink", "--teacher", "f_net_base_en"],
+        "needs a teacher with one of the encoders BertBackbone",
+    ),
     (["--method", "annealing", "--hard-weight", "1"], "leave"),
     (["--method", "annealing", "--temperature", "2.5"], "integer"),
     (["--method", "annealing", "--epochs", "2"], "more epochs"),
@@ -159,7 +148,7 @@ WRONG_OPTIONS = [
     (["--transfer", "augment"], "augment:20"),
     (["--transfer", "augment:0"], "augment:0"),
     (["--transfer", "double:3"], "double:3"),
-    (["--unlabelled", "none.txt"], "exists"),
+    (["--unlabelled", "none.txt"], "no such file"),
 ]
 
 
@@ -234,7 +223,7 @@ def test_the_teacher_is_not_trained_for_an_impossible_student(
     monkeypatch.setattr(training, "fit", fit)
     code, _, err = call("--student", "shrink", "--layers", "9")
     assert code == 2
-    assert "Received: num_layers=9. See `--width` and `--layers`." in err
+    assert "Received: num_layers=9. See `--layers` and `--width`." in err
 
 
 def test_a_folder_of_many_files_that_is_no_data(call, texts):
@@ -299,20 +288,23 @@ def test_output_that_holds_other_things(call, tmp_path):
 
 def test_output_of_another_command(tmp_path):
     RunFolder(tmp_path / "out", "gkd")
-    with pytest.raises(UsageProblem, match="keras-distill gkd"):
+    with pytest.raises(UsageError, match="keras-distill gkd"):
         RunFolder(tmp_path / "out", "distill")
 
 
-LIGHT = ["__init__", "program", "options", "problems", "quiet", "screen"]
-
-
-@pytest.mark.parametrize("module", LIGHT)
-def test_help_comes_before_heavy_imports(module):
-    path = pathlib.Path(distill.__file__).with_name(f"{module}.py")
-    lines = path.read_text().splitlines()
-    imports = [line for line in lines if re.match(r"\s*(import|from) ", line)]
-    heavy = r"(import|from) (?!keras_distill\.cli\b)(keras|tensorflow|numpy)"
-    assert not [line for line in imports if re.search(heavy, line)]
+def test_help_comes_before_heavy_imports():
+    told = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, keras_distill.cli; print(sorted(sys.modules))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for package in ("keras", "tensorflow", "numpy"):
+        assert f"'{package}'" not in told
 
 
 # Phases that only count, in the place of the real ones.
@@ -327,11 +319,11 @@ class Counting:
         self.options = {"first": {"a": 1}, "second": {"b": 1}, "third": {}}
         self.needs = {"first": (), "second": ("first",), "third": ()}
 
-    def plan(self, settings, identities, folder, screen):
+    def phases(self, folder):
         def phase(name):
             def run():
                 self.calls.append(name)
-                with run_folder.complete_file(folder.path / name) as draft:
+                with _files.complete_file(folder.path / name) as draft:
                     draft.write_text("half")
                     if name == self.interrupt:
                         raise KeyboardInterrupt
@@ -353,9 +345,16 @@ class Counting:
 @pytest.fixture
 def counting(monkeypatch):
     counted = Counting()
-    monkeypatch.setattr(distill, "plan", counted.plan)
-    monkeypatch.setattr(report, "write", lambda *args: None)
-    monkeypatch.setattr(cards, "write", lambda *args: None)
+
+    class Counted(Prepared):
+        task = teacher = None
+
+        def phases(self, *args):
+            return counted.phases(self.folder)
+
+    monkeypatch.setattr(command, "Prepared", Counted)
+    monkeypatch.setattr(command.distilling, "distill", lambda *a, **k: None)
+    monkeypatch.setattr(command.table, "show", lambda *args: None)
     return counted
 
 
@@ -436,75 +435,117 @@ def test_a_phase_that_comes_or_goes_before_others(call, counting):
     assert "['first', 'second']" in err
 
 
-def plan_of(tmp_path, **changes):
-    settings = settings_of(output=tmp_path, **changes)
-    folder = RunFolder(tmp_path, "distill")
-    phases = distill.plan(settings, {}, folder, Screen())
-    return run_folder.fingerprints(phases)
+def plan_of(folder, **changes):
+    prepared = Prepared(Preparation(**changes), RunFolder(folder, "distill"))
+    phases = prepared.phases()
+    prepared.folder.close()
+    return fingerprints(phases)
 
 
 @pytest.mark.parametrize(
     ("option", "value", "kept"),
     [
-        ("temperature", 2.0, {"control_seed_0", "all_labels_seed_0"}),
-        ("epochs", 3, {"teacher", "signal", "export_teacher"}),
-        ("embeddings", "teacher", {"teacher", "signal"}),
-        ("embedding_rank", 8, {"teacher", "signal"}),
-        ("labels", 500, {"teacher", "signal", "all_labels_seed_0"}),
-        ("seeds", (2,), {"control_seed_0", "distilled_seed_0"}),
-        ("teacher_epochs", 1, {"data", "control_seed_0"}),
+        ("labels", 500, {"data", "teacher", "signal"}),
+        ("teacher_epochs", 1, {"data"}),
+        ("teacher_learning_rate", 0.1, {"data"}),
+        ("transfer", "augment:3", {"data", "teacher"}),
         ("sequence_length", 48, set()),
+        ("smoke", True, set()),
     ],
 )
 def test_what_an_option_changes(option, value, kept, tmp_path):
     before = plan_of(tmp_path)
     after = plan_of(tmp_path, **{option: value})
-    same = {name for name in before if before[name] == after.get(name)}
-    assert kept <= same
-    assert same != set(after)
-    if option == "sequence_length":
-        assert not same
+    assert {name for name in before if before[name] == after[name]} == kept
 
 
-@pytest.mark.parametrize(
-    "start", [{"student": "shrink"}, {"embeddings": "teacher"}]
+def students_of(options, recipe, seeds=(0,), labels=6):
+    """What the cells of `distill` are made with, by their names."""
+    options = dict(options)
+    kind = options.pop("kind", kd.students.TextCNN)
+    task = tiny_text.task()
+    keras.utils.set_random_seed(options.pop("teacher_seed", 0))
+    bench = cells.Bench(task, tiny_text.teacher(task, tiny_text.encoder(task)))
+    return {
+        cell.name: bench.made_with(cell)
+        for cell in distilling.cells(
+            task, kind(**options), recipe, labels, seeds
+        )
+    }
+
+
+CONTROL, DISTILLED, ALL = (
+    f"{arm}_seed_0" for arm in ("control", "distilled", "all_labels")
 )
-def test_a_control_of_the_teachers_weights_depends_on_it(start, tmp_path):
-    before = plan_of(tmp_path, **start)
-    after = plan_of(tmp_path, **start, teacher_epochs=1)
-    assert before["control_seed_0"] != after["control_seed_0"]
+
+
+@pytest.mark.large
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        ({"recipe": kd.recipes.kd(2.0)}, {CONTROL, ALL}),
+        ({"recipe": kd.recipes.mse()}, {CONTROL, ALL}),
+        ({"labels": 10}, {ALL}),
+        ({"seeds": (0, 2)}, {CONTROL, DISTILLED, ALL}),
+        ({"epochs": 3}, set()),
+        ({"embeddings": "teacher"}, set()),
+        ({"embedding_rank": 2}, set()),
+    ],
+    ids=["kd", "mse", "labels", "seeds", "epochs", "embeddings", "rank"],
+)
+def test_what_an_option_changes_in_a_student(change, kept):
+    recipe = kd.recipes.kd()
+    before = students_of({}, recipe)
+    taken = ("recipe", "labels", "seeds")
+    further = {k: change[k] for k in taken if k in change}
+    options = {k: v for k, v in change.items() if k not in taken}
+    after = students_of(options, **{"recipe": recipe, **further})
+    assert {n for n in before if before[n] == after[n]} == kept
+
+
+@pytest.mark.large
+@pytest.mark.parametrize(
+    ("start", "depends"),
+    [
+        ({"kind": kd.students.Shrink}, True),
+        ({"embeddings": "teacher"}, True),
+        ({}, False),
+    ],
+)
+def test_a_control_of_the_teachers_weights_depends_on_it(start, depends):
+    recipe = kd.recipes.kd()
+    before = students_of(start, recipe)
+    after = students_of({**start, "teacher_seed": 1}, recipe)
+    assert (before[CONTROL] != after[CONTROL]) is depends
+    assert before[DISTILLED] != after[DISTILLED]
 
 
 def test_changed_file_changes_the_fingerprint(texts):
-    settings = settings_of(data=str(texts))
-    before = sources.data_identity(settings)
+    chosen = Preparation(data=str(texts))
+    before = chosen.identities()
+    assert chosen.identities() == before
     with (texts / "train.tsv").open("a") as file:
         file.write("one more\tgood\n")
-    assert sources.data_identity(settings) != before
+    assert chosen.identities() != before
+    single = Preparation(data=str(texts / "train.tsv"))
+    before = single.identities()
+    (texts / "labels.txt").write_text("bad\ngood\n")
+    assert single.identities() != before
 
 
 def test_transfer_set_comes_between_data_and_signal(tmp_path):
-    before = plan_of(tmp_path, student="shrink")
-    settings = settings_of(output=tmp_path, student="shrink")
-    assert (settings.transfer, settings.epochs) == (None, 4)
-    options = dataclasses.replace(
-        Distill(),
-        transfer=Transfer(transfer="augment:3"),
-        what=What(student="shrink", output=tmp_path),
-    )
-    settings = settle(options)
-    assert (settings.transfer, settings.epochs) == (3, 12)
-    folder = RunFolder(tmp_path, "distill")
-    phases = distill.plan(settings, {}, folder, Screen())
-    assert [p.name for p in phases[:4]] == [
-        "data",
-        "transfer",
-        "teacher",
-        "signal",
+    chosen = Preparation(transfer="augment:3")
+    with RunFolder(tmp_path, "distill") as folder:
+        phases = Prepared(chosen, folder).phases()
+    names = [phase.name for phase in phases]
+    assert names == ["data", "transfer", "teacher", "signal"]
+    epochs = [
+        choices.students(["shrink"], Learning(), prepared, [kd.recipes.kd()])[
+            "shrink"
+        ].epochs
+        for prepared in (Preparation(), chosen)
     ]
-    after = run_folder.fingerprints(phases)
-    same = {name for name in before if before[name] == after[name]}
-    assert same == {"data", "teacher", "export_teacher"}
+    assert epochs == [4, 12]
 
 
 class FewTexts:
@@ -536,12 +577,10 @@ class FewTexts:
 def test_unlabelled_texts_without_those_of_other_parts(file, content, tmp_path):
     path = tmp_path / file
     path.write_text(content)
-    options = dataclasses.replace(Distill(), transfer=Transfer(unlabelled=path))
-    found = transfer.build(settle(options), FewTexts, tmp_path)
-    assert found["texts"] == 2
-    held = run_folder.read_json(tmp_path / transfer.TEXTS)
-    assert held == ["new", "other"]
-    encoded = transfer.load(tmp_path)
+    found, given = transfer.make(FewTexts.splits, None, path, None)
+    assert found == ["new", "other"]
+    assert given >= 3
+    encoded = encode_transfer(found, FewTexts.preprocessor)
     assert encoded.labels.tolist() == [-1, -1]
     assert encoded.inputs["token_ids"][:, 0].tolist() == [3, 5]
     assert encoded.lengths.tolist() == [1, 1]
@@ -550,16 +589,15 @@ def test_unlabelled_texts_without_those_of_other_parts(file, content, tmp_path):
 def test_no_transfer_text_left(tmp_path):
     path = tmp_path / "more.txt"
     path.write_text("train one\n")
-    options = dataclasses.replace(Distill(), transfer=Transfer(unlabelled=path))
-    with pytest.raises(UsageProblem, match="No transfer text"):
-        transfer.build(settle(options), FewTexts, tmp_path)
+    with pytest.raises(UsageError, match="No transfer text"):
+        transfer.make(FewTexts.splits, None, path, None)
 
 
 @pytest.mark.parametrize(
     ("seeds", "expected"), [((2,), (0, 1)), ((7, 3), (7, 3))]
 )
 def test_seeds_are_a_count_or_a_list(seeds, expected):
-    assert settings_of(seeds=seeds).seeds == expected
+    assert engine.as_seeds(choices.seeds(seeds)) == expected
 
 
 def test_best_epoch_is_restored():
@@ -570,30 +608,21 @@ def test_best_epoch_is_restored():
         best.on_epoch_end(epoch, {"val_accuracy": value})
     best.on_train_end()
     assert float(model.layers[-1].bias[0]) == 1.0
-    assert (best.epoch, best.accuracy) == (2, 0.3)
+    assert (best.epoch, best.score) == (2, 0.3)
 
 
 def test_refused_export_is_reported(monkeypatch):
     def refuse(*args, **kwargs):
-        raise shipping.export.ExportError("agrees on 90 %")
+        raise exports.export.ExportError("agrees on 90 %")
 
-    monkeypatch.setattr(shipping.export, "saved_model", refuse)
-
-    class FakeCorpus:
-        preprocessor = object()
-        splits = data.TextSplits(
-            *[data.TextDataset(["a", "b"], [0, 1])] * 3, label_names=["x", "y"]
-        )
-
-    facts = shipping.saved_model(None, pathlib.Path("student"), FakeCorpus)
+    monkeypatch.setattr(exports.export, "saved_model", refuse)
+    facts = exports.saved_model(None, pathlib.Path("student"), tiny_text.task())
     assert facts == {"path": "student", "refused": "agrees on 90 %"}
-    assert "90 %" in shipping.summary({"SavedModel": facts})
+    assert "90 %" in exports.summary({"SavedModel": facts})
 
 
 def test_native_messages_leave_python_alone(tmp_path, capfd):
-    from keras_distill.cli import quiet
-
-    with quiet.native_messages_to(tmp_path / "log"):
+    with native_log.native_messages_to(tmp_path / "log"):
         os.write(2, b"native\n")
         sys.stderr.write("python\n")
     os.write(2, b"after\n")
@@ -625,20 +654,26 @@ FILE_KEYS = {
 
 def check_report(path, names, seeds):
     held = json.loads(path.read_text())
-    assert set(held) == {
+    assert set(held) >= {
         "command",
         "settings",
-        "data",
+        "task",
         "models",
         "difference",
         "seconds",
-        "machine",
+        "environment",
     }
     assert [model["name"] for model in held["models"]] == names
     for model in held["models"]:
-        assert {k: type(v) for k, v in model.items()} == MODEL_KEYS
-        count = 1 if model["name"] == "teacher" else len(seeds)
-        assert len(model["test_accuracy"]) == count
+        once = model["name"] in ("teacher", "linear_all_labels")
+        if model["name"].startswith("linear"):
+            extra = {"size_bytes": int, "latency_ms": float}
+            once = once or not model["seeds"]
+        else:
+            extra = {} if model["name"] == "teacher" else {"failed": dict}
+        found = {k: type(v) for k, v in model.items()}
+        assert found == MODEL_KEYS | extra
+        assert len(model["test_accuracy"]) == (1 if once else len(seeds))
         for value in model["dev_accuracy"] + model["test_accuracy"]:
             assert 0 <= value <= 1
         for kind, file in model["files"].items():
@@ -652,44 +687,50 @@ def check_report(path, names, seeds):
 
 @pytest.mark.large
 def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
-    real = arms.train
+    real = cells.Bench.train
     trained = []
 
-    def train(arm, *args):
-        trained.append(arm.name)
-        if trained == ["control_seed_3", "distilled_seed_3"]:
+    def train(bench, cell, *args):
+        trained.append(cell.name)
+        if trained == ["control_seed_3", "all_labels_seed_3"]:
             raise KeyboardInterrupt
-        return real(arm, *args)
+        return real(bench, cell, *args)
 
-    monkeypatch.setattr(arms, "train", train)
+    monkeypatch.setattr(cells.Bench, "train", train)
     arguments = ["--labels", "20", "--seeds", "3", "5", "--epochs", "2"]
     code, _, err = call(*arguments)
     assert code == 130
-    assert "during distilled_seed_3" in err
+    assert "during all_labels_seed_3" in err
     code, out, _ = call(*arguments)
     assert code == 0
     for name in ("data", "teacher", "signal", "control_seed_3"):
         assert f"already done: {name} (" in out
     assert trained[2:] == [
-        "distilled_seed_3",
         "all_labels_seed_3",
         "control_seed_5",
-        "distilled_seed_5",
         "all_labels_seed_5",
+        "distilled_seed_3",
+        "distilled_seed_5",
     ]
     assert "McNemar" not in out
     assert re.search(r"(istillation h|difference can be shown)", out)
     card = (tmp_path / "out" / "export" / "README.md").read_text()
     assert "20 labels" in card
     assert "95 % interval" in card
-    names = ["teacher", "control", "distilled", "all_labels"]
+    names = [
+        *("teacher", "linear", "linear_all_labels"),
+        *("control", "distilled", "all_labels"),
+    ]
     held = check_report(tmp_path / "out" / "report.json", names, [3, 5])
-    assert [m["labels"] for m in held["models"]] == [120, 20, 20, 120]
-    files = held["models"][2]["files"]
+    assert [m["labels"] for m in held["models"]] == [
+        *(120, 20, 120),
+        *(20, 20, 120),
+    ]
+    files = held["models"][4]["files"]
     assert list(files) == ["float32", "int8", "SavedModel"]
     for text in ("student, 20 labels", "distilled, 20", "teacher"):
         assert text in out
-    assert call(*arguments)[1].count("already done") == 13
+    assert call(*arguments)[1].count("already done") == 16
 
 
 @pytest.mark.large
@@ -709,7 +750,7 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
 )
 def test_every_student_and_method(arguments, call, tmp_path):
     assert call(*arguments)[0] == 0
-    names = ["teacher", "control", "distilled"]
+    names = ["teacher", "linear", "control", "distilled"]
     check_report(tmp_path / "out" / "report.json", names, [0])
 
 
@@ -720,10 +761,10 @@ def test_distilled_with_a_transfer_set(call, tmp_path):
     arguments = ["--transfer", "augment:2", "--unlabelled", str(more)]
     assert call(*arguments, "--labels", "40")[0] == 0
     out = tmp_path / "out"
-    held = run_folder.read_json(out / "phases" / "transfer.json")["result"]
+    held = _files.read_json(out / "phases" / "transfer.json")["result"]
     assert held["texts"] > 100
     records = [
-        run_folder.read_json(out / "phases" / f"{arm}_seed_0.json")["result"]
+        _files.read_json(out / "phases" / f"{arm}_seed_0.json")["result"]
         for arm in ("control", "distilled", "all_labels")
     ]
     assert [r["texts"] for r in records] == [40, 120 + held["texts"], 120]
@@ -742,7 +783,7 @@ def test_finished_teacher_serves_again(call, tmp_path):
     held = [
         check_report(
             tmp_path / output / "report.json",
-            ["teacher", "control", "distilled"],
+            ["teacher", "linear", "control", "distilled"],
             [0],
         )["models"][0]["test_accuracy"]
         for output in ("out", "next")
@@ -772,7 +813,7 @@ def test_folder_with_a_preset_as_teacher(call, tmp_path):
     assert code == 0
     held = check_report(
         tmp_path / "out" / "report.json",
-        ["teacher", "control", "distilled"],
+        ["teacher", "linear", "control", "distilled"],
         [0],
     )
     assert held["models"][0]["parameters"] == task.count_params()
@@ -784,7 +825,7 @@ def test_folder_with_a_preset_as_teacher(call, tmp_path):
     teacher.save(tmp_path / "trained.keras")
     trained = str(tmp_path / "trained.keras")
     assert call("--teacher", trained, output="next")[0] == 0
-    again = run_folder.read_json(tmp_path / "next" / "report.json")
+    again = _files.read_json(tmp_path / "next" / "report.json")
     scores = [h["models"][0]["test_accuracy"] for h in (held, again)]
     assert scores[0] == scores[1]
 

@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from keras_distill import cache
+from keras_distill._errors import UsageError
 from keras_distill.cli import main
-from keras_distill.cli import training
 from keras_distill.cli.cache import command
 from keras_distill.cli.cache.options import Beam
-from keras_distill.cli.problems import UsageProblem
+from keras_distill.experiments import training
 
 BEAM = importlib.util.find_spec("apache_beam")
 
@@ -119,7 +119,7 @@ def test_beam_writes_the_same_bytes(call, tmp_path):
     ],
 )
 def test_flags_that_are_refused(options, message):
-    with pytest.raises(UsageProblem, match=message):
+    with pytest.raises(UsageError, match=message):
         command.beam_flags(options)
 
 
@@ -132,7 +132,7 @@ def test_flags_of_beam(monkeypatch):
         "--parallelism=2",
     ]
     found.clear()
-    with pytest.raises(UsageProblem, match=r"pip install 'keras-distill\[beam"):
+    with pytest.raises(UsageError, match=r"pip install 'keras-distill\[beam"):
         command.beam_flags(Beam("DirectRunner"))
 
 

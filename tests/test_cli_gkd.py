@@ -10,10 +10,11 @@ import pytest
 from helpers import run_snippets
 
 from keras_distill.cli import main
-from keras_distill.cli.gkd import models
-from keras_distill.cli.gkd import training
+from keras_distill.cli.entry_point import parse
 from keras_distill.cli.gkd.options import GKD
-from keras_distill.cli.gkd.settings import settle
+from keras_distill.experiments import LanguageModelSettings
+from keras_distill.experiments.language_models import models
+from keras_distill.experiments.language_models import training
 
 
 @pytest.fixture
@@ -41,16 +42,34 @@ def test_help_names_every_option(capsys):
     assert "--teacher-model" in text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "on"),
+    [
+        ([], False),
+        (["--seq-kd"], True),
+        (["--seq_kd"], True),
+        (["--seq_kd", "True"], True),
+        (["--seq-kd", "true"], True),
+        (["--seq_kd=True"], True),
+        (["--seq_kd", "False"], False),
+        (["--seq_kd=false"], False),
+    ],
+)
+def test_a_switch_may_be_written_as_in_trl(arguments, on):
+    options = parse(["gkd", "--student", "True", *arguments, "--steps", "3"])
+    assert options.method.seq_kd is on
+    assert options.models.student == "True"
+    assert options.training.steps == 3
+    assert not options.run.smoke
+
+
 def test_defaults_follow_from_the_models():
-    embedded = settle(GKD())
+    embedded = LanguageModelSettings()
     assert (embedded.student, embedded.max_completion_length) == (
         "embedded",
         20,
     )
-    options = dataclasses.replace(
-        GKD(), models=dataclasses.replace(GKD().models, teacher="gpt2_base_en")
-    )
-    loaded = settle(options)
+    loaded = LanguageModelSettings(teacher="gpt2_base_en")
     assert (loaded.student, loaded.teacher_epochs) == ("shrink", 0)
     assert loaded.gkd_learning_rate == loaded.learning_rate / 2
 

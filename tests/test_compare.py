@@ -1,4 +1,4 @@
-"""`kd.compare`: cells that continue, arms that learn what they should."""
+"""`kd.compare`: cells that continue, recipes that learn what they should."""
 
 import dataclasses
 import json
@@ -6,63 +6,44 @@ import json
 import keras
 import numpy as np
 import pytest
+import tiny_text
 from helpers import run_snippets
+from tiny_text import TRANSFER
+from tiny_text import cnn
 
+import keras_distill as kd
 from keras_distill import data
 from keras_distill import losses
-from keras_distill import matching
+from keras_distill import recipes
 from keras_distill import stages
-from keras_distill import students
-from keras_distill.comparison import Arm
-from keras_distill.comparison import Student
-from keras_distill.comparison import Task
-from keras_distill.comparison import Watcher
-from keras_distill.comparison import arms as arms_module
-from keras_distill.comparison import cells
-from keras_distill.comparison import compare
-from keras_distill.comparison import default_arms
-from keras_distill.comparison import training
-from keras_distill.comparison.cells import Cell
-from keras_distill.comparison.descriptions import describe
+from keras_distill.experiments import Watcher
+from keras_distill.experiments import configurations
+from keras_distill.experiments import default_recipes
+from keras_distill.experiments import training
+from keras_distill.experiments.cells import Bench
+from keras_distill.experiments.cells import Cell
+from keras_distill.experiments.descriptions import describe
+from keras_distill.recipes import Recipe
+from keras_distill.recipes.base import slug
+from keras_distill.students import Custom
 
-WORDS = {"good": "fine great nice lovely", "bad": "awful poor dull sad"}
-VOCABULARY = [
-    *data.vocabulary.SPECIAL_TOKENS,
-    *" ".join(WORDS.values()).split(),
-    *"the abcdefghijklmnopqrstuvwxyz0123456789"[4:],
-    "the",
-]
-TRANSFER = [f"the {word} {i}" for i, word in enumerate(WORDS["good"].split())]
-
-
-def part(rows, name):
-    rng = np.random.default_rng(rows)
-    texts = [
-        " ".join(rng.choice(WORDS[["good", "bad"][i % 2]].split(), 3))
-        for i in range(rows)
-    ]
-    return data.TextDataset(texts, np.arange(rows) % 2)
-
-
-def build():
-    return students.text_cnn(2, (len(VOCABULARY), 4), filters=4)
+HARD = recipes.hard()
+KD = recipes.kd()
 
 
 @pytest.fixture(scope="module")
 def task():
-    keras.utils.set_random_seed(3)
-    sizes = {"train": 24, "dev": 10, "test": 12}
-    splits = data.TextSplits(
-        **{name: part(rows, name) for name, rows in sizes.items()},
-        label_names=["good", "bad"],
-    )
-    return Task.from_texts(
-        splits,
-        data.bert_preprocessor(VOCABULARY, 8),
-        build(),
-        transfer=TRANSFER,
-        name="tiny",
-    )
+    return tiny_text.task()
+
+
+@pytest.fixture(scope="module")
+def teacher(task):
+    return tiny_text.teacher(task)
+
+
+@pytest.fixture(scope="module")
+def bench(task, teacher):
+    return Bench(task, teacher)
 
 
 @pytest.fixture
@@ -74,7 +55,7 @@ def untrained(monkeypatch):
             self.count = 0
             self.stop_at = None
 
-        def __call__(self, model, batches, length, dev, callbacks):
+        def __call__(self, model, batches, length, dev, callbacks, watcher):
             self.count += 1
             if self.count == self.stop_at:
                 raise KeyboardInterrupt
@@ -102,132 +83,166 @@ class Lines(Watcher):
     def line(self, text):
         self.lines.append(text)
 
+    def start(self, text, phase):
+        if phase is not None:
+            self.lines.append(f"started: {phase}")
 
-def call(task, folder, seeds=2, epochs=2, **options):
-    watcher = Lines()
-    arms = options.pop("arms", default_arms(False)[::2])
-    options = {"export": False, "html": False, "watcher": watcher} | options
-    student = Student(build, epochs=epochs, batch_size=8)
-    found = compare(task, {"CNN": student}, folder, arms, seeds, **options)
-    return found, watcher.lines
+
+@pytest.fixture
+def call(task, teacher):
+    """Compares; the report, and what the watcher was told."""
+
+    def run(folder, seeds=2, epochs=2, task=task, teacher=teacher, **options):
+        watcher = Lines()
+        options = {
+            "recipes": [HARD, KD],
+            "export": False,
+            "html": False,
+            "watcher": watcher,
+        } | options
+        student = Custom(builder=cnn, epochs=epochs, batch_size=8)
+        found = kd.compare(
+            task, teacher, {"CNN": student}, folder, seeds=seeds, **options
+        )
+        return found, watcher.lines
+
+    return run
 
 
 @pytest.mark.large
-def test_a_finished_cell_is_not_trained_again(task, untrained, tmp_path):
-    found, _ = call(task, tmp_path)
+def test_a_finished_cell_is_not_trained_again(call, untrained, tmp_path):
+    found, _ = call(tmp_path)
     assert untrained.count == 4
-    again, lines = call(task, tmp_path)
+    again, lines = call(tmp_path)
     assert untrained.count == 4
-    assert sum("already done" in line for line in lines) == 4
+    assert sum("already done" in line for line in lines) == 5
     assert json.dumps(again) == json.dumps(found)
-    more, _ = call(task, tmp_path, seeds=3)
+    more, _ = call(tmp_path, seeds=3)
     assert untrained.count == 6
     assert more["rows"][0]["seeds"] == [0, 1, 2]
     assert json.loads((tmp_path / "report.json").read_text()) == more
 
 
-def test_an_interrupted_comparison_continues(task, untrained, tmp_path):
+def test_an_interrupted_comparison_continues(call, untrained, tmp_path):
     untrained.stop_at = 3
     with pytest.raises(KeyboardInterrupt):
-        call(task, tmp_path)
-    assert len(list((tmp_path / "cells").glob("*.json"))) == 2
+        call(tmp_path)
+    assert len(list((tmp_path / "phases").glob("*.json"))) == 3
     assert not list(tmp_path.rglob(".draft-*"))
     untrained.stop_at = None
-    found, lines = call(task, tmp_path)
+    found, lines = call(tmp_path)
     assert untrained.count == 5
-    assert sum("already done" in line for line in lines) == 2
+    assert sum("already done" in line for line in lines) == 3
     assert [len(row["seeds"]) for row in found["rows"]] == [2, 2]
 
 
-@pytest.mark.parametrize("suffix", ["json", "npz", "keras"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "phases/cnn.kd.0.json",
+        "cells/cnn.kd.0/predictions.npz",
+        "cells/cnn.kd.0/student.keras",
+    ],
+)
 def test_a_cell_without_one_of_its_files_is_not_finished(
-    suffix, task, untrained, tmp_path
+    file, call, untrained, tmp_path
 ):
-    call(task, tmp_path, seeds=1)
-    (tmp_path / "cells" / f"cnn.kd.0.{suffix}").unlink()
-    call(task, tmp_path, seeds=1)
+    call(tmp_path, seeds=1)
+    (tmp_path / file).unlink()
+    call(tmp_path, seeds=1)
     assert untrained.count == 3
 
 
 OTHERS = [
-    ({"epochs": 3}, "student", 2),
+    ({"epochs": 3}, r"student\.epochs: 2 there, 3 now", 2),
     (
-        {"arms": [Arm("hard labels"), Arm("KD", losses.ForwardKL(2.0))]},
-        "arm",
+        {"recipes": [HARD, recipes.kd(2.0)]},
+        r"recipe\.soft_loss\.config\.temperature: 4.0 there, 2.0 now",
         1,
     ),
-    ({"labels": 10}, "labels", 2),
+    ({"labels": 10}, "labels: None there, 10 now", 2),
 ]
 
 
 @pytest.mark.parametrize(("change", "part", "again"), OTHERS)
 def test_cells_of_other_options_are_refused(
-    change, part, again, task, untrained, tmp_path
+    change, part, again, call, untrained, tmp_path
 ):
-    call(task, tmp_path, seeds=1)
-    with pytest.raises(ValueError, match=f"another {part}.*redo"):
-        call(task, tmp_path, seeds=1, **change)
+    call(tmp_path, seeds=1)
+    with pytest.raises(ValueError, match=f"{part}.*redo"):
+        call(tmp_path, seeds=1, **change)
     assert untrained.count == 2
-    call(task, tmp_path, seeds=1, redo=True, **change)
+    call(tmp_path, seeds=1, redo=True, **change)
     assert untrained.count == 2 + again
 
 
-def test_what_a_cell_depends_on(task):
-    hard, kd, more = Arm("a"), *default_arms(True)[2::3]
-    guessed = Arm("b", transfer=True)
+def cell(recipe, student=None, seed=0, labels=None):
+    return Cell(
+        "name",
+        "title",
+        "CNN",
+        student or Custom(builder=cnn),
+        recipe.name,
+        recipe,
+        seed,
+        labels,
+    )
+
+
+def test_what_a_cell_depends_on(bench):
+    guessed = recipes.hard().with_transfer()
     made = {
-        arm.name: Cell("s", Student(build), arm, 0, None, None).made_with(
-            task, "initial"
-        )
-        for arm in (hard, kd, more, guessed)
+        recipe.name: bench.made_with(cell(recipe))
+        for recipe in (HARD, KD, KD.with_transfer(), guessed)
     }
-    assert made["b"]["teacher"] is not None
-    assert made["a"]["teacher"] is None
+    assert made["hard labels + transfer"]["teacher"] is not None
+    assert made["hard labels"]["teacher"] is None
     assert made["KD"]["teacher"] is not None
-    assert made["KD"]["transfer"] is None
-    assert made["KD + transfer"]["transfer"] is not None
-    assert made["KD"]["arm"]["soft_loss"]["temperature"] == 4.0
+    assert not made["KD"]["transfer texts"]
+    assert made["KD + transfer"]["transfer texts"]
+    assert made["KD"]["recipe"]["soft_loss"]["config"]["temperature"] == 4.0
 
 
-def test_initial_weights_tell_students_apart():
-    same, again, other = (
-        cells.initial_weights(Student(build), seed) for seed in (0, 0, 1)
-    )
-    wider = Student(
-        lambda: students.text_cnn(2, (len(VOCABULARY), 4), filters=5)
-    )
+def test_initial_weights_tell_students_apart(task, teacher):
+    def wider(task, teacher):
+        return tiny_text.network(filters=5)
+
+    def initial(builder, seed):
+        made = Bench(task, teacher).made_with(
+            cell(HARD, Custom(builder=builder), seed)
+        )
+        return made["student"]["initial weights"]
+
+    same, again, other = (initial(cnn, seed) for seed in (0, 0, 1))
     assert same == again != other
-    assert cells.initial_weights(wider, 0) != same
+    assert initial(wider, 0) != same
 
 
-def texts_of(task, arm, labels=None, seed=0):
-    kept = task.labels(labels, seed)
-    return cells._texts(arm, kept, task)
+def texts_of(bench, recipe, labels=None, seed=0):
+    return bench.rows(recipe, bench.task.labels(labels, seed))
 
 
-def test_what_an_arm_learns_from(task):
-    hard, kd = Arm("hard"), Arm("KD", losses.ForwardKL())
-    rows, logits = texts_of(task, hard)
+def test_what_an_arm_learns_from(bench):
+    task = bench.task
+    rows, logits = texts_of(bench, HARD)
     assert len(rows) == len(logits) == 24
-    rows, logits = texts_of(task, kd, labels=6)
+    rows, logits = texts_of(bench, KD, labels=6)
     assert len(rows) == len(logits) == 6
     known = np.flatnonzero(task.labels(6, 0) != data.UNLABELLED)
-    np.testing.assert_array_equal(logits, task.logits["train"][known])
+    np.testing.assert_array_equal(logits, bench.teacher.logits["train"][known])
     np.testing.assert_array_equal(
         rows.inputs["token_ids"],
         task.encoded["train"].inputs["token_ids"][known],
     )
 
 
-def test_transfer_text_has_labels_only_from_the_teacher(task):
-    kd = Arm("KD", losses.ForwardKL(), transfer=True)
-    rows, logits = texts_of(task, kd, labels=6)
+def test_transfer_text_has_labels_only_from_the_teacher(bench):
+    task = bench.task
+    rows, logits = texts_of(bench, KD.with_transfer(), labels=6)
     assert len(rows) == len(logits) == 24 + len(TRANSFER)
     assert (rows.labels != data.UNLABELLED).sum() == 6
-    np.testing.assert_array_equal(
-        logits[24:], task.logits["transfer"].astype("float32")
-    )
-    rows, logits = texts_of(task, Arm("hard", transfer=True), labels=6)
+    np.testing.assert_array_equal(logits[24:], bench.teacher.logits["transfer"])
+    rows, logits = texts_of(bench, HARD.with_transfer(), labels=6)
     known = np.flatnonzero(task.labels(6, 0) != data.UNLABELLED)
     truth = task.splits.train.labels
     np.testing.assert_array_equal(rows.labels[known], truth[known])
@@ -240,20 +255,13 @@ def test_transfer_text_has_labels_only_from_the_teacher(task):
 def test_labels_are_of_the_seed(task):
     assert (task.labels(6, 0) != task.labels(6, 1)).any()
     assert task.has_transfer(6)
-    bare = Task(task.splits, *without_transfer(task))
+    bare = tiny_text.task(transfer=())
     assert bare.has_transfer(6)
     assert not bare.has_transfer()
 
 
-def without_transfer(task):
-    return [
-        {k: v for k, v in held.items() if k != "transfer"}
-        for held in (task.encoded, task.logits)
-    ]
-
-
-def test_batches_carry_the_logits_of_their_texts(task):
-    rows, logits = texts_of(task, Arm("KD", losses.ForwardKL(), transfer=True))
+def test_batches_carry_the_logits_of_their_texts(bench):
+    rows, logits = texts_of(bench, KD.with_transfer())
     taught = {
         tuple(ids): row for ids, row in zip(rows.inputs["token_ids"], logits)
     }
@@ -292,8 +300,8 @@ def test_predictions_are_in_the_order_of_the_rows():
     np.testing.assert_array_equal(found[:, 1], -(-lengths // 8) * 8)
 
 
-def test_default_arms():
-    names = [arm.name for arm in default_arms(True)]
+def test_default_recipes():
+    names = [arm.name for arm in default_recipes(True)]
     assert names == [
         "hard labels",
         "logit MSE",
@@ -302,7 +310,7 @@ def test_default_arms():
         "logit MSE + transfer",
         "KD + transfer",
     ]
-    kinds = [(a.is_control, a.is_distilled) for a in default_arms(True)]
+    kinds = [(a.is_control, a.is_distilled) for a in default_recipes(True)]
     assert kinds == [
         (True, False),
         (False, True),
@@ -314,11 +322,10 @@ def test_default_arms():
 
 
 def test_descriptions():
-    kd = Arm("KD", losses.ForwardKL(2.0), 0.2, 0.8, transfer=True)
-    told = describe(kd, 4)
+    told = describe(recipes.kd(2.0, 0.2, 0.8).with_transfer(), 4)
     for words in ("0.2 x", "0.8 x ForwardKL", "temperature 2", "unlabelled"):
         assert words in told
-    assert "teacher predicts" in describe(Arm("hard", transfer=True), 4)
+    assert "teacher predicts" in describe(HARD.with_transfer(), 4)
 
 
 def test_descriptions_of_stages():
@@ -331,114 +338,133 @@ def test_descriptions_of_stages():
         first, second = recipe(epochs)
         return [dataclasses.replace(first, temperature=1.0), second]
 
-    assert describe(Arm("A", annealed, stages=recipe), 5) == (
+    assert describe(Recipe("A", annealed, stages=recipe), 5) == (
         "3 epochs: 1 x AnnealedMSE (temperature 3 to 1, max_temperature 3); "
         "2 epochs: 1 x cross-entropy with the labels"
     )
-    not_annealed = describe(Arm("A", annealed, stages=flat), 5)
+    not_annealed = describe(Recipe("A", annealed, stages=flat), 5)
     assert "(temperature 1.0, max_temperature 3); 2" in not_annealed
-    inherited = Arm("A", annealed, 0.2, 0.8, stages=lambda e: [stages.Stage(e)])
+    inherited = Recipe(
+        "A", annealed, 0.2, 0.8, stages=lambda e: [stages.Stage(e)]
+    )
     told = describe(inherited, 2)
     assert told.startswith("2 epochs: 0.2 x cross-entropy")
 
 
-def test_options_hold_what_stages_and_matches_are():
-    arm = Arm(
-        "A",
-        losses.AnnealedMSE(3),
-        stages=lambda epochs: stages.annealing_kd_stages(3, 1, epochs - 3),
-        matches=matching.uniform_layer_map,
-    )
-    five, six = (json.dumps(arm.options(n)) for n in (5, 6))
+def test_options_hold_what_stages_and_matches_are(task):
+    recipe = recipes.annealing(3)
+    five, six = (configurations.configuration(recipe.stages(n)) for n in (5, 6))
     assert five != six
-    assert "uniform_layer_map" in five
-    assert five == json.dumps(arm.options(5))
+    assert five == configurations.configuration(recipe.stages(5))
+    assert json.dumps(five) != json.dumps(
+        configurations.configuration(recipes.two_stage(3).stages(5))
+    )
+    matching_it = Bench(
+        task, tiny_text.teacher(task, tiny_text.encoder(task))
+    ).made_with(cell(recipes.hidden(), kd.students.BiLSTM(width=4)))
+    (match,) = matching_it["recipe"]["matches"]
+    assert match["weight"] == 1.0
+    assert "HiddenMSE" in match["loss"]["class"]
 
 
 WRONG = [
     ({"seeds": 0}, "seeds=0"),
     ({"seeds": [1, 1]}, "different integers"),
-    ({"arms": [Arm("KD", losses.ForwardKL())]}, "the control"),
-    ({"arms": [Arm("a"), Arm("A")]}, "different names"),
-    ({"arms": []}, "at least one"),
+    ({"recipes": [KD]}, "the control"),
+    ({"recipes": [Recipe("a"), Recipe("A")]}, "different names"),
+    ({"recipes": []}, "at least one"),
     ({"labels": 0}, "labels=0"),
     ({"cost_per_hour": -1}, "cost_per_hour"),
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), WRONG)
-def test_wrong_arguments(change, message, task, untrained, tmp_path):
+def test_wrong_arguments(change, message, call, untrained, tmp_path):
     with pytest.raises(ValueError, match=message):
-        call(task, tmp_path / "out", **change)
+        call(tmp_path / "out", **change)
     assert untrained.count == 0
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("students_given", "message"),
     [
         ({}, "at least one"),
-        ({"teacher": build}, "not name one"),
+        ({"teacher": cnn}, "not name one"),
         ({"a": 3}, "callable"),
-        ([build], "must be a dict"),
+        ([cnn], "must be a dict"),
     ],
 )
-def test_wrong_students(students_given, message, task, tmp_path):
+def test_wrong_students(students_given, message, task, teacher, tmp_path):
     with pytest.raises(ValueError, match=message):
-        compare(task, students_given, tmp_path, export=False, html=False)
+        kd.compare(
+            task, teacher, students_given, tmp_path, export=False, html=False
+        )
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Arm("+"), "letter"),
-        (lambda: Arm("a", hard_weight=-1), "hard_weight=-1"),
-        (lambda: Arm("a", losses.ForwardKL(), soft_weight=0), "be positive"),
-        (lambda: Arm("a", matches=len), "are for arms with"),
-        (lambda: Student(build, epochs=0), "epochs=0"),
-        (lambda: Student(build, learning_rate=0), "learning_rate=0"),
+        (lambda: Recipe("+"), "letter"),
+        (lambda: Recipe("a", hard_weight=-1), "hard_weight=-1"),
+        (
+            lambda: Recipe("a", losses.ForwardKL(), soft_weight=0),
+            "at least 1e-06",
+        ),
+        (lambda: Recipe("a", matches=len), "are for recipes with"),
+        (lambda: Custom(builder=cnn, epochs=0), "epochs=0"),
+        (lambda: Custom(builder=cnn, learning_rate=0), "learning_rate=0"),
     ],
 )
-def test_wrong_arms_and_students(make, message):
+def test_wrong_recipes_and_students(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_arms_that_the_task_cannot_serve(task, untrained, tmp_path):
-    bare = Task(task.splits, *without_transfer(task))
-    kd = losses.ForwardKL()
-    for arm, message in [
-        (Arm("KD", kd, transfer=True), "text without labels"),
-        (Arm("KD", kd, matches=lambda t, s: []), "the teacher itself"),
+def test_recipes_that_the_task_cannot_serve(
+    call, task, teacher, untrained, tmp_path
+):
+    bare = tiny_text.task(transfer=())
+    taught = tiny_text.teacher(bare, teacher.model)
+    for recipe, message in [
+        (KD.with_transfer(), "text without labels"),
+        (
+            Recipe("match", losses.ForwardKL(), matches=lambda s, t, m: []),
+            "the teacher itself",
+        ),
     ]:
         with pytest.raises(ValueError, match=message):
-            call(bare, tmp_path, arms=[Arm("hard labels"), arm])
+            call(
+                tmp_path,
+                task=bare,
+                teacher=tiny_text.logits_alone(taught),
+                recipes=[HARD, recipe],
+            )
 
 
-def test_one_model_is_not_a_way_to_build_many(task, tmp_path):
+def test_one_model_is_not_a_way_to_build_many(task, teacher, tmp_path):
     with pytest.raises(ValueError, match="trained twice"):
-        compare(task, {"CNN": build()}, tmp_path)
+        kd.compare(task, teacher, {"CNN": tiny_text.network()}, tmp_path)
 
 
 def test_slugs():
-    assert arms_module.slug("KD + transfer, T=4") == "kd-transfer-t-4"
+    assert slug("KD + transfer, T=4") == "kd-transfer-t-4"
 
 
 @pytest.mark.large
-def test_a_whole_comparison(task, tmp_path):
-    arms = [
-        *default_arms(True)[::2],
-        Arm("KD + transfer", losses.ForwardKL(), transfer=True),
-        Arm(
-            "Annealing-KD",
-            losses.AnnealedMSE(2),
-            stages=lambda epochs: stages.annealing_kd_stages(2, 1, epochs - 2),
-        ),
+def test_a_whole_comparison(call, tmp_path):
+    chosen = [
+        HARD,
+        KD,
+        KD.with_transfer(),
+        recipes.annealing(2),
     ]
-    found, _ = call(task, tmp_path, arms=arms, epochs=3, export=True, html=True)
+    options = {"recipes": chosen, "epochs": 3, "export": True, "html": True}
+    found, _ = call(tmp_path, **options)
     for row in found["rows"]:
         assert len(row["curves"][0]["val_accuracy"]) == 3
         assert row["steps"] == 9
-        assert row["parameters"] == build().count_params()
+        assert row["parameters"] == tiny_text.network().count_params()
     assert (tmp_path / "report.html").stat().st_size > 20_000
     if keras.backend.backend() != "tensorflow":
         assert found["exports"] == {}
@@ -449,10 +475,8 @@ def test_a_whole_comparison(task, tmp_path):
     card = export / "README.md"
     for words in ("## Limits", "tiny", "points", "Seed", "## Metrics"):
         assert words in card.read_text()
-    for path in (card, export / "saved_model" / "README.md"):
+    for path in (card, export / "student_saved_model" / "README.md"):
         assert set(run_snippets(path)) <= {"good", "bad"}
-    again, lines = call(
-        task, tmp_path, arms=arms, epochs=3, export=True, html=True
-    )
+    again, lines = call(tmp_path, **options)
     assert again["exports"] == found["exports"]
-    assert not any(line.startswith("export") for line in lines)
+    assert not any(line.startswith("started") for line in lines)

@@ -6,39 +6,34 @@ import re
 import signal
 import subprocess
 import sys
-import types
 
-import numpy as np
 import pytest
+import tiny_text
 from helpers import run_snippets
 
-from keras_distill import data
+from keras_distill import _kinds
+from keras_distill._errors import UsageError
 from keras_distill.cli import main
-from keras_distill.cli import training
 from keras_distill.cli.compare import command
 from keras_distill.cli.compare import options as options_module
 from keras_distill.cli.compare.options import Compare
-from keras_distill.cli.compare.settings import settle
-from keras_distill.cli.problems import UsageProblem
+from keras_distill.cli.shared import choices
+from keras_distill.cli.shared.options import Learning
+from keras_distill.experiments import cells
+from keras_distill.experiments import comparing
+from keras_distill.experiments import configurations
+from keras_distill.experiments import engine
+from keras_distill.experiments import training
+from keras_distill.experiments.preparation import Preparation
+from keras_distill.students import TextCNN
 
-WORDS = {"good": "fine great nice lovely", "bad": "awful poor dull sad"}
 SIZES = {"train": 60, "dev": 20, "test": 20}
 
 
 @pytest.fixture
 def texts(tmp_path):
     """A folder with train, dev and test, two classes that words tell apart."""
-    rng = np.random.default_rng(0)
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    for part, count in SIZES.items():
-        lines = ["text\tlabel"]
-        for row in range(count):
-            label = ["good", "bad"][row % 2]
-            words = rng.choice(WORDS[label].split(), 3)
-            lines.append(f"{part} {row} the {' '.join(words)}\t{label}")
-        (folder / f"{part}.tsv").write_text("\n".join(lines) + "\n")
-    return folder
+    return tiny_text.write(tmp_path / "texts", SIZES)
 
 
 @pytest.fixture
@@ -80,14 +75,14 @@ WRONG = [
     (["--arms", "kd", "mse"], "the control"),
     (["--arms", "hard", "hard"], "must differ"),
     (["--arms", "hard", "hidden"], "--student shrink"),
-    (["--arms", "hard", "annealing"], "more epochs"),
+    (["--arms", "hard", "annealing", "--epochs", "2"], "more epochs"),
     (["--student", "bilstm", "bilstm"], "different kinds"),
     (["--layers", "2"], "--student shrink"),
     (["--epochs", "0"], "epochs=0"),
     (["--max-temperature", "0"], "max_temperature=0"),
     (["--cost-per-hour", "-2"], "cost_per_hour=-2"),
     (["--transfer", "much"], "augment:20"),
-    (["--unlabelled", "none.txt"], "exists"),
+    (["--unlabelled", "none.txt"], "no such file"),
     (["--data", "none.tsv"], "no such file"),
     (["--teacher", "no/such/folder"], "no such folder"),
 ]
@@ -113,36 +108,51 @@ def test_what_makes_the_page_is_asked_for_first(call, monkeypatch, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def students_of(prepared, options, learning=None):
+    named = command.recipes(options, command.PLAIN)
+    return choices.students(
+        options.what.student,
+        learning or Learning(),
+        prepared,
+        list(named.values()),
+    )
+
+
 def test_students_differ_in_what_is_theirs():
-    settings = settle(options_of(student=("text_cnn", "shrink"), layers=1))
-    cnn, shrink = settings.students.values()
+    cnn, shrink = students_of(
+        Preparation(),
+        options_of(student=("text_cnn", "shrink")),
+        Learning(layers=1),
+    ).values()
     assert (cnn.epochs, shrink.epochs) == (10, 4)
     assert (cnn.learning_rate, shrink.learning_rate) == (2e-3, 5e-4)
-    assert (cnn.layers, shrink.layers) == (None, 1)
-    assert cnn.seeds == shrink.seeds == (0, 1, 2)
-    json.dumps(settings.resolved())
+    assert (hasattr(cnn, "layers"), shrink.layers) == (False, 1)
+    assert command._seeds(options_of()) == (0, 1, 2)
+    json.dumps([vars(cnn), vars(shrink)])
+
+
+def test_rows_of_n_grams_are_the_students_own():
+    cnn, ngram = students_of(
+        Preparation(),
+        options_of(student=("text_cnn", "ngram")),
+        Learning(buckets=64, ngram_buckets=32),
+    ).values()
+    assert (cnn.ngram_buckets, ngram.buckets, ngram.width) == (32, 64, 32)
+    # Only copied layers are fine-tuned as their teacher is.
+    assert (ngram.epochs, ngram.learning_rate) == (20, 5e-3)
 
 
 def test_transfer_text_takes_more_steps():
-    settings = settle(options_of(transfer="augment:5"))
-    assert settings.shared.transfer == 5
-    assert settings.shared.epochs == 30
-    assert settle(options_of(smoke=True)).shared.seeds == (0,)
-
-
-def corpus(further):
-    """Stands in for a `Corpus` of four texts, with a transfer set or none."""
-    part = data.TextDataset(["a", "b", "c", "d"], [0, 1, 0, 1])
-    splits = data.TextSplits(part, part, part, ["no", "yes"])
-    return types.SimpleNamespace(
-        splits=splits, transfer=part if further else None
-    )
+    prepared = Preparation(transfer="augment:5")
+    assert students_of(prepared, options_of())["text_cnn"].epochs == 30
+    assert command._seeds(options_of(smoke=True)) == (0,)
 
 
 @pytest.mark.parametrize("further", [True, False])
 def test_arms_by_default(further):
-    arms = command.chosen_arms(settle(options_of()), corpus(further))
-    names = [arm.name for arm in arms]
+    task = tiny_text.task(tiny_text.TRANSFER if further else ())
+    found = command.recipes(options_of(), command.default_arms(task, None))
+    names = [recipe.name for recipe in found.values()]
     assert names[:3] == ["hard labels", "logit MSE", "KD"]
     assert len(names) == (6 if further else 3)
     assert all(name.endswith(" + transfer") for name in names[3:])
@@ -159,45 +169,49 @@ def test_arms_by_name():
     options = options_of(
         student=("bilstm",),
         arms=given,
-        epochs=12,
         max_temperature=4,
         temperature=3.0,
         hard_weight=0.1,
         soft_weight=0.9,
     )
-    settings = settle(options)
-    hard, annealing, flat, hidden, kd = command.chosen_arms(
-        settings, corpus(True)
-    )
+    found = command.recipes(options)
+    assert tuple(found) == given
+    hard, annealing, flat, hidden, kd = found.values()
     assert hard.is_control
     assert annealing.transfer
     stages = annealing.stages(12)
     assert [s.epochs for s in stages] == [8, 4]
     assert [stages[0].temperature(e) for e in (0, 7)] == [4, 1]
     assert flat.stages(12)[0].temperature == 1
-    assert hidden.matches is command.hidden_matches
-    assert kd.soft_loss.temperature == 3
+    assert kd.soft_loss.temperature == hidden.soft_loss.temperature == 3
     assert (kd.hard_weight, kd.soft_weight) == (0.1, 0.9)
-    assert "hidden_matches" in json.dumps(hidden.options(3))
+    told = configurations.configuration(hidden.matches)
+    assert "match_states" in json.dumps(told)
 
 
 def test_every_arm_of_the_options_exists():
     names = options_module.Arm.__args__
     kinds = {name.removesuffix("+transfer") for name in names}
-    assert kinds == set(command.ARM_NAMES)
+    assert kinds == set(_kinds.RECIPES)
     assert len(names) == 2 * len(kinds)
+    assert len(command.recipes(options_of(), names)) == len(names)
 
 
 def test_transfer_arms_need_text():
-    settings = settle(options_of(arms=("hard", "kd+transfer"), labels="all"))
-    with pytest.raises(UsageProblem, match="--unlabelled"):
-        command.chosen_arms(settings, corpus(False))
+    task = tiny_text.task(transfer=())
+    named = command.recipes(options_of(arms=("hard", "kd+transfer")))
+    planned = comparing.cells({"CNN": TextCNN()}, named.values(), (0,), None)
+    with pytest.raises(UsageError, match="--unlabelled"):
+        engine.check(planned, task, None)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--arms", "hard", "kd+transfer"], "The arm kd+transfer needs text"),
+        (
+            ["--arms", "hard", "kd+transfer"],
+            "The arm 'KD + transfer' needs text",
+        ),
         (["--student", "text_cnn", "shrink", "--layers", "9"], "num_layers=9."),
     ],
 )
@@ -215,22 +229,20 @@ def test_the_teacher_is_not_trained_for_what_cannot_be(
 
 @pytest.mark.large
 def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
-    from keras_distill.comparison import cells
+    real, trained = cells.Bench.train, []
 
-    real, trained = cells.train, []
-
-    def train(cell, *args):
+    def train(bench, cell, *args):
         trained.append(cell.name)
         if len(trained) == 2:
             raise KeyboardInterrupt
-        return real(cell, *args)
+        return real(bench, cell, *args)
 
-    monkeypatch.setattr(cells, "train", train)
+    monkeypatch.setattr(cells.Bench, "train", train)
     arguments = ["--labels", "20", "--seeds", "2", "--epochs", "2"]
     arguments += ["--arms", "hard", "kd", "hard+transfer", "kd+transfer"]
     code, _, err = call(*arguments)
     assert code == 130
-    assert "during TextCNN, KD, seed 0" in err
+    assert "during TextCNN, hard labels, seed 1" in err
     assert "keras-distill compare --smoke" in err
     code, out, _ = call(*arguments)
     assert code == 0

@@ -1,28 +1,34 @@
 """From finished cells to words, tables and pages; nothing is trained here."""
 
-import dataclasses
 import html.parser
 import json
-import pathlib
 import re
 
 import numpy as np
 import pytest
 
-from keras_distill.comparison import html as page
-from keras_distill.comparison import report
-from keras_distill.comparison import results
-from keras_distill.comparison import tables
-from keras_distill.comparison import verdict
-from keras_distill.comparison.arms import Arm
-from keras_distill.comparison.arms import Student
-from keras_distill.comparison.arms import default_arms
-from keras_distill.comparison.cells import Cell
-from keras_distill.comparison.engine import CompareOptions
-from keras_distill.comparison.task import Task
 from keras_distill.data import EncodedDataset
 from keras_distill.data import TextDataset
 from keras_distill.data import TextSplits
+from keras_distill.experiments import RunFolder
+from keras_distill.experiments import Teacher
+from keras_distill.experiments import default_recipes
+from keras_distill.experiments import results
+from keras_distill.experiments import significance
+from keras_distill.experiments.cells import ARM
+from keras_distill.experiments.cells import CONTROL
+from keras_distill.experiments.cells import Cell
+from keras_distill.experiments.engine import Finished
+from keras_distill.experiments.engine import Outcome
+from keras_distill.experiments.phases import Phase
+from keras_distill.experiments.report import contents
+from keras_distill.experiments.report import html as page
+from keras_distill.experiments.report import tables
+from keras_distill.experiments.report import verdict
+from keras_distill.recipes import hard
+from keras_distill.recipes.base import slug
+from keras_distill.students import Custom
+from keras_distill.tasks import TextClassification
 
 ROWS = {"train": 60, "dev": 40, "test": 400}
 LABELS = {part: np.arange(rows) % 3 for part, rows in ROWS.items()}
@@ -40,7 +46,7 @@ def logits_of(share, labels, seed):
     return logits
 
 
-def fake_task(teacher=0.9):
+def fake_task():
     encoded = {
         part: EncodedDataset(
             {
@@ -56,21 +62,31 @@ def fake_task(teacher=0.9):
         part: TextDataset([f"{part} {i}" for i in range(rows)], LABELS[part])
         for part, rows in ROWS.items()
     }
-    logits = {p: logits_of(teacher, LABELS[p], 7) for p in ROWS}
-    return Task(
+    return TextClassification(
         TextSplits(**texts, label_names=NAMES, notes=("A note.",)),
         encoded,
-        logits,
         name="made-up <data>",
     )
 
 
-def finished(arm, seed, share, student="TextCNN", dev=None):
+def fake_teacher(share=0.9):
+    return Teacher({p: logits_of(share, LABELS[p], 7) for p in ROWS})
+
+
+def finished(recipe, seed, share, student="TextCNN", dev=None):
     """A cell that was never trained, right on about `share` of test."""
-    folder = pathlib.Path("no-such-folder")
-    cell = Cell(student, Student(lambda: None), arm, seed, None, folder)
+    cell = Cell(
+        name=f"{slug(student)}.{slug(recipe.name)}.{seed}",
+        title=f"{student}, {recipe.name}, seed {seed}",
+        student_name=student,
+        student=Custom(builder=lambda task, teacher: None),
+        arm=recipe.name,
+        recipe=recipe,
+        seed=seed,
+        role=CONTROL if recipe.is_control else ARM,
+    )
     logits = logits_of(share, LABELS["test"], seed)
-    right = float(np.mean(logits.argmax(-1) == LABELS["test"]))
+    right = logits.argmax(-1) == LABELS["test"]
     result = {
         "labels": 60,
         "texts": 60,
@@ -79,19 +95,20 @@ def finished(arm, seed, share, student="TextCNN", dev=None):
         "parameters": 1234,
         "seconds": 36.0,
         "dev_accuracy": share if dev is None else dev,
-        "test_accuracy": right,
+        "test_accuracy": float(right.mean()),
+        **significance.class_scores(logits, LABELS["test"]),
         "ece": 0.05,
         "agreement": 0.9,
         "curves": {"val_accuracy": [share - 0.1, share, share - 0.02]},
     }
-    return results.Finished(cell, result, logits)
+    return Finished(cell, result, right, logits)
 
 
 def grid(shares, seeds=(0, 1, 2), student="TextCNN"):
     """Cells of the default arms; `shares` by arm."""
-    arms = {arm.name: arm for arm in default_arms(transfer=True)}
+    recipes = {r.name: r for r in default_recipes(transfer=True)}
     return [
-        finished(arms[name], seed, share, student)
+        finished(recipes[name], seed, share, student)
         for seed in seeds
         for name, share in shares.items()
     ]
@@ -139,12 +156,24 @@ EXPORTS = {
 }
 
 
-def build(cells=None, exports=(), **options):
-    return report.build(
-        grid(HELPS) if cells is None else cells,
+class Empty:
+    """A `RunFolder` that holds nothing."""
+
+    def records(self):
+        return {}
+
+    def seconds(self):
+        return {}
+
+
+def build(cells=None, exports=(), folder=None, floors=None, **about):
+    return contents.build(
+        Outcome(grid(HELPS) if cells is None else cells, floors or {}),
         fake_task(),
+        fake_teacher(),
         dict(exports),
-        CompareOptions(**options),
+        folder or Empty(),
+        contents.About("compare", **about),
     )
 
 
@@ -154,7 +183,7 @@ def test_rows_hold_means_over_seeds_and_differences():
     assert [row["arm"] for row in rows] == list(HELPS)
     control, kd = rows[0], rows[-1]
     assert "against_control" not in control
-    tests = [f.result["test_accuracy"] for f in cells if f.cell.arm.is_control]
+    tests = [f.result["test_accuracy"] for f in cells if f.cell.role == CONTROL]
     assert control["test_accuracy"]["mean"] == pytest.approx(np.mean(tests))
     assert control["test_accuracy"]["sd"] == pytest.approx(
         np.std(tests, ddof=1)
@@ -177,9 +206,8 @@ def test_seeds_are_paired_whatever_their_order():
     cells = grid({"hard labels": 0.7, "KD": 0.8})
     pairs = [
         results.difference(
-            [f for f in order if f.cell.arm.is_control],
-            [f for f in order[::turn] if f.cell.arm.is_distilled],
-            LABELS["test"],
+            [f for f in order if f.cell.role == CONTROL],
+            [f for f in order[::turn] if f.cell.recipe.is_distilled],
         )
         for order in (cells, cells[::-1])
         for turn in (1, -1)
@@ -201,7 +229,7 @@ def test_several_students_have_a_control_each():
     ]
     assert rows[1]["against_control"]["value"] == pytest.approx(0.05, abs=0.02)
     assert rows[3]["against_control"]["value"] == pytest.approx(0.01, abs=0.02)
-    told = verdict.verdicts(cells, LABELS["test"], 0.9)
+    told = verdict.verdicts(Outcome(cells), 0.9)
     assert [v["student"] for v in told] == ["BiLSTM", "TextCNN"]
 
 
@@ -219,7 +247,7 @@ def test_several_students_have_a_control_each():
 )
 def test_the_verdict_follows_the_interval(shares, answer, words):
     cells = grid(dict(zip(("hard labels", "KD"), shares)))
-    (told,) = verdict.verdicts(cells, LABELS["test"], 0.9)
+    (told,) = verdict.verdicts(Outcome(cells), 0.9)
     assert told["answer"] == answer
     assert re.search(words, told["headline"])
     assert "-" not in told["headline"]
@@ -227,19 +255,19 @@ def test_the_verdict_follows_the_interval(shares, answer, words):
 
 def test_the_judged_arm_is_chosen_on_dev():
     """The arm that is best on test would be the other one."""
-    kd, mse = (a for a in default_arms(False)[:0:-1])
+    kd, mse = default_recipes(False)[:0:-1]
     cells = [
         *grid({"hard labels": 0.7}, seeds=(0, 1)),
         *[finished(kd, s, 0.85, dev=0.6) for s in (0, 1)],
         *[finished(mse, s, 0.71, dev=0.9) for s in (0, 1)],
     ]
-    (told,) = verdict.verdicts(cells, LABELS["test"], 0.9)
+    (told,) = verdict.verdicts(Outcome(cells), 0.9)
     assert told["arm"] == "logit MSE"
     assert told["answer"] == "not shown"
 
 
 def test_the_verdict_says_where_it_comes_from():
-    (told,) = verdict.verdicts(grid(HELPS), LABELS["test"], 0.9)
+    (told,) = verdict.verdicts(Outcome(grid(HELPS)), 0.9)
     text = " ".join(told["details"])
     assert "“KD + transfer”" in text
     assert "of the teacher's 90.0 %" in text
@@ -253,20 +281,19 @@ def test_the_verdict_says_where_it_comes_from():
 )
 def test_few_seeds_are_called_few(seeds, words):
     cells = grid({"hard labels": 0.7, "KD": 0.8}, seeds)
-    (told,) = verdict.verdicts(cells, LABELS["test"], 0.9)
+    (told,) = verdict.verdicts(Outcome(cells), 0.9)
     assert words in told["details"][-1]
 
 
 def test_nothing_distilled_nothing_said():
-    (told,) = verdict.verdicts(grid({"hard labels": 0.7}), LABELS["test"], 0.9)
+    (told,) = verdict.verdicts(Outcome(grid({"hard labels": 0.7})), 0.9)
     assert told["answer"] == "not tried"
     assert told["difference"] is None
 
 
 def test_best_on_dev_takes_the_first_of_equals():
-    arm = Arm("hard labels")
     cells = [
-        finished(arm, s, 0.7, dev=d) for s, d in enumerate((0.5, 0.8, 0.8))
+        finished(hard(), s, 0.7, dev=d) for s, d in enumerate((0.5, 0.8, 0.8))
     ]
     assert results.best_on_dev(cells).cell.seed == 1
 
@@ -296,16 +323,22 @@ def test_the_report_says_what_was_run_and_what_not():
 
 
 def test_the_report_names_what_it_leaves_out(tmp_path):
-    held = [
-        dataclasses.replace(
-            f, cell=dataclasses.replace(f.cell, folder=tmp_path)
+    held = grid(HELPS)
+    with RunFolder(tmp_path, "compare") as folder:
+        folder.execute(
+            [
+                Phase(
+                    name=f.cell.name,
+                    title=f.cell.title,
+                    options={"recipe": f.cell.arm},
+                    run=dict,
+                    summary=str,
+                )
+                for f in held
+            ]
         )
-        for f in grid(HELPS)
-    ]
-    for f in held:
-        f.cell.file("json").write_text(json.dumps({"cell": f.cell.name}))
-    assert build(held)["left_out"] == []
-    found = build([f for f in held if f.cell.arm.name != "KD"])
+        assert build(held, folder=folder)["left_out"] == []
+        found = build([f for f in held if f.cell.arm != "KD"], folder=folder)
     assert found["left_out"] == [f"TextCNN, KD, seed {i}" for i in range(3)]
     told = " ".join(found["measured"])
     assert "none was left out" not in told
@@ -331,11 +364,20 @@ def test_table():
     assert last["Size"] == "40.0 kB"
     assert last["ms"] == "0.031"
     assert last["Cost"] == "0.02"
+    assert re.fullmatch(r"8\d\.\d ± \d\.\d", last["Macro F1 %"])
+    assert re.fullmatch(r"0\.7\d\d ± 0\.\d\d\d", last["MCC"])
     assert re.fullmatch(
         r"\+14\.\d \[\+1\d\.\d, \+1\d\.\d\]", last["vs hard labels"]
     )
     assert last["p"] == "< 0.001"
     assert "Size" not in tables.table(build())[0]
+
+
+def test_cells_without_the_further_scores_have_no_columns_for_them():
+    held = grid(HELPS)
+    for f in held:
+        del f.result["macro_f1"], f.result["matthews"]
+    assert not {"Macro F1 %", "MCC"} & set(tables.table(build(held))[0])
 
 
 def test_markdown():
@@ -442,7 +484,7 @@ def test_what_is_missing_is_named(monkeypatch):
 
 def test_written_files(tmp_path):
     found = build()
-    report.write(found, tmp_path, with_html=False)
+    contents.write(found, tmp_path, with_html=False)
     assert sorted(f.name for f in tmp_path.iterdir()) == [
         "report.json",
         "report.md",
@@ -450,15 +492,75 @@ def test_written_files(tmp_path):
     assert json.loads((tmp_path / "report.json").read_text()) == found
 
 
+def test_a_task_without_its_parts():
+    with pytest.raises(ValueError, match="must hold"):
+        TextClassification(fake_task().splits, {})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"encoded": {}}, "must hold"),
-        ({"logits": {"train": 1, "dev": 1, "test": 1, "more": 1}}, "more"),
-        ({"logits": {"train": 1, "dev": 1, "test": 1, "transfer": 1}}, "same"),
-        ({"logits": dict.fromkeys(ROWS, np.zeros((1, 3)))}, "one row for each"),
+        ({"more": np.zeros((1, 3))}, "more"),
+        ({"transfer": np.zeros((1, 3))}, "same"),
+        (dict.fromkeys(ROWS, np.zeros((1, 3))), "one row for each"),
+        ({"dev": np.full((40, 3), np.nan)}, "must be finite"),
     ],
 )
-def test_a_task_that_does_not_fit(change, message):
+def test_a_teacher_that_does_not_fit(change, message):
     with pytest.raises(ValueError, match=message):
-        dataclasses.replace(fake_task(), **change)
+        Teacher(fake_teacher().logits | change).check_fits(fake_task())
+
+
+def test_cells_of_no_use_are_failed_not_averaged():
+    """Of one arm one seed broke, of another all of them."""
+    held = grid({"hard labels": 0.7, "logit MSE": 0.9, "KD": 0.8})
+    broken = [
+        Finished(f.cell, _failed(f.result))
+        if f.cell.arm == "logit MSE" or (f.cell.arm, f.cell.seed) == ("KD", 1)
+        else f
+        for f in held
+    ]
+    found = build(broken, cost_per_hour=2.0)
+    _, mse, kd = found["rows"]
+    assert mse["failed"] == dict.fromkeys("012", "it is NaN")
+    assert kd["failed"] == {"1": "it is NaN"}
+    assert mse["test_accuracy"]["mean"] is None
+    assert "against_control" not in mse
+    assert len(kd["test_accuracy"]["values"]) == 2
+    (told,) = found["verdicts"]
+    assert (told["arm"], told["answer"]) == ("KD", "helps")
+    assert sum("Failed: " in line for line in told["details"]) == 4
+    gap = told["difference"]["value"]
+    assert gap == pytest.approx(
+        kd["test_accuracy"]["mean"]
+        - np.mean(
+            [found["rows"][0]["test_accuracy"]["values"][i] for i in (0, 2)]
+        )
+    )
+    assert "failed" in tables.markdown(found)
+    json.dumps(found, allow_nan=False)
+
+
+def test_the_verdict_of_failures_alone():
+    held = grid({"hard labels": 0.7, "KD": 0.8})
+    for arm, words in [
+        ("KD", "every arm with a teacher failed"),
+        ("hard labels", "the control failed"),
+    ]:
+        broken = [
+            Finished(f.cell, _failed(f.result)) if f.cell.arm == arm else f
+            for f in held
+        ]
+        (told,) = verdict.verdicts(Outcome(broken), 0.9)
+        assert told["answer"] == "failed"
+        assert words in told["headline"]
+        tables.markdown(build(broken))
+
+
+def _failed(result):
+    gone = (
+        *("dev_accuracy", "test_accuracy", "macro_f1", "matthews"),
+        *("ece", "agreement", "curves"),
+    )
+    kept = {k: v for k, v in result.items() if k not in gone}
+    return {**kept, "best_epoch": None, "failed": "it is NaN"}

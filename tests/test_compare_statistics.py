@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_distill.comparison import statistics
+from keras_distill.experiments import significance as statistics
 
 
 def draws(seeds=3, examples=200, rates=(0.8, 0.85), seed=0):
@@ -187,6 +187,31 @@ def test_large_logits_do_not_overflow():
     logits = np.array([[1e4, 0.0], [0.0, 1e4]], "float32")
     found = statistics.reliability(logits, np.array([0, 0]))
     assert found["ece"] == 0.5
+
+
+def test_scores_of_classes_against_their_definitions():
+    rng = np.random.default_rng(0)
+    labels, predicted = rng.integers(0, 4, (2, 60))
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (labels, predicted), 1)
+    right, true, shown = counts.diagonal(), counts.sum(1), counts.sum(0)
+    covariance = right.sum() * 60 - true @ shown
+    scale = (60**2 - true @ true) * (60**2 - shown @ shown)
+    found = statistics.class_scores(np.eye(4)[predicted], labels)
+    assert found["macro_f1"] == pytest.approx(
+        np.mean(2 * right / (true + shown))
+    )
+    assert found["matthews"] == pytest.approx(covariance / math.sqrt(scale))
+
+
+def test_scores_of_a_single_class():
+    zeros = np.zeros(3, int)
+    assert statistics.class_scores(np.eye(2)[zeros], zeros) == {
+        "macro_f1": 1.0,
+        "matthews": 0.0,
+    }
+    wrong = statistics.class_scores(np.eye(2)[zeros], zeros + 1)
+    assert wrong == {"macro_f1": 0.0, "matthews": 0.0}
 
 
 def test_agreement_and_deviation():

@@ -1,5 +1,6 @@
 """Vocabulary, token arrays, and the batches that are made of them."""
 
+import collections
 import itertools
 
 import keras_hub
@@ -8,6 +9,7 @@ import pytest
 
 from keras_distill import data
 from keras_distill.data.vocabulary import SPECIAL_TOKENS
+from keras_distill.data.vocabulary import character_pieces
 
 WORDS = ["red", "green", "blue", "dark", "light"]
 VOCABULARY = [*SPECIAL_TOKENS, *WORDS]
@@ -184,6 +186,56 @@ def test_vocabulary_is_trained_on_the_texts():
     assert {"shape", "return"} <= set(vocabulary)
     assert not [t for t in vocabulary[5:] if t != t.lower()]
     assert data.train_vocabulary(texts * 4, 60) == vocabulary
+
+
+def characters(first, count):
+    """Texts of all of so many characters, the first ones more often."""
+    rng = np.random.default_rng(0)
+    every = [chr(first + i) for i in range(count)]
+    rows = [rng.permutation(every[: count // (1 + i % 4)]) for i in range(8)]
+    return ["".join(row[i : i + 30]) for row in rows for i in range(0, 600, 30)]
+
+
+def unknown(texts, vocabulary):
+    """Share of the tokens that the vocabulary lacks."""
+    encoded = data.encode(
+        data.TextDataset(texts, [0] * len(texts)),
+        data.bert_preprocessor(vocabulary, 64),
+    )
+    ids = encoded.inputs["token_ids"]
+    return (ids == 1).sum() / (ids > 3).sum()
+
+
+def test_vocabulary_holds_the_characters_of_every_script():
+    # More than the trainer's thousand, each fewer times than its ten.
+    chinese = characters(0x4E00, 1500)
+    vocabulary = data.train_vocabulary(chinese)
+    assert unknown(chinese, vocabulary) < 0.001
+    assert not [piece for piece in vocabulary if piece.startswith("##")]
+    mixed = [
+        "とても良いホテル",
+        "الفيلم جيد جدا",
+        "good😀 film 👍🏽 ❤️",
+        "Ärger ＦＵＬＬ café",
+    ]
+    vocabulary = data.train_vocabulary(mixed)
+    assert unknown(mixed, vocabulary) == 0
+    assert {*"と良い❤ä", "##て", "##😀", "##é"} <= set(vocabulary)
+    pieces = set(character_pieces(mixed))
+    assert not {"##良", "##と", "##ä", "é", "\ufe0f", "F"} & pieces
+
+
+def test_characters_are_frequent_ones_within_the_limit():
+    chinese = characters(0x4E00, 400)
+    counts = collections.Counter("".join(chinese))
+    vocabulary = data.train_vocabulary(chinese, 105)
+    assert len(vocabulary) == 105
+    assert vocabulary[:5] == list(SPECIAL_TOKENS)
+    fewest = min(counts[piece] for piece in vocabulary[5:])
+    others = set(counts) - set(vocabulary)
+    assert fewest >= max(counts[character] for character in others)
+    assert "é" in character_pieces(["the film"] * 200 + ["é"])
+    assert "é" not in character_pieces(["the film"] * 400 + ["é"])
 
 
 def test_vocabulary_file_gives_the_same_tokens(tmp_path):

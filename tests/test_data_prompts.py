@@ -31,6 +31,31 @@ def test_tables_have_prompts_and_perhaps_completions(tmp_path):
     assert read_prompts(path) == [("a, b", "c"), ("d", None)]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_tables_keep_what_a_language_model_learns(tmp_path, suffix):
+    """`-1` was a missing completion, and blanks were stripped."""
+    rows = [
+        ("1 - 2 =", "-1"),
+        ("1 + 1 =", " 2"),
+        ("  if x:", "    y "),
+        ("a", ""),
+    ]
+    between = "," if suffix == ".csv" else "\t"
+    lines = [between.join(row) for row in [("prompt", "completion"), *rows]]
+    path = written(tmp_path / f"a{suffix}", "\n".join(lines))
+    assert read_prompts(path) == [*rows[:3], ("a", None)]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_only_line_ends_end_lines(tmp_path, name):
+    text = "one\u2028two\u2029three\x85four\x7ffive"
+    rows = [text, "another"]
+    if name == "a.jsonl":
+        rows = [json.dumps({"prompt": t}, ensure_ascii=False) for t in rows]
+    found = read_prompts(written(tmp_path / name, "\r\n".join(rows)))
+    assert [prompt or whole for prompt, whole in found] == [text, "another"]
+
+
 def test_a_tenth_is_held_out_where_there_is_no_dev(tmp_path):
     path = written(tmp_path / "a.txt", "\n".join(STORIES))
     splits = load_prompts(path)
@@ -54,10 +79,14 @@ def test_a_folder_with_dev_is_taken_as_it_is(tmp_path):
     [
         ("a.txt", "\n \n", "must have rows"),
         ("a.txt", "One.", "too few rows to hold"),
-        ("a.jsonl", "{", "a JSON object. Received: a.jsonl, line 1"),
+        ("a.jsonl", "{", "a JSON object. Received: .* in a.jsonl, line 1"),
         ("a.jsonl", '{"completion": "b"}', "with the string 'prompt'"),
         ("a.jsonl", '{"prompt": "a", "completion": 3}', "in a.jsonl, line 1"),
         ("a.csv", "text,label\na,b\n", "exactly one column 'prompt'"),
+        ("a.csv", 'prompt,completion\na,"b\n', "begins in a.csv, line 2"),
+        ("a.csv", "prompt,completion\n ,b\n", "empty prompt in a.csv, line 2"),
+        ("a.jsonl", r'{"prompt": "\ud83d"}', "half of a surrogate pair, in a"),
+        ("a.txt", "a\0b", "NUL character in line 1"),
         ("a.docx", "a", "one of the kinds"),
     ],
 )

@@ -1,14 +1,24 @@
 """Sources of data: what is read, what is decided, and what is refused."""
 
+import bz2
+import csv
 import dataclasses
+import errno
+import gzip
+import lzma
+import pathlib
+import socket
+import time
 
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
 from keras_distill import data
+from keras_distill.data import _network
 from keras_distill.data import docstrings
 from keras_distill.data import sources
+from keras_distill.data import tables
 from keras_distill.data import tfds_source
 
 PARTS = ("train", "dev", "test")
@@ -49,6 +59,38 @@ def test_integer_labels_sort_by_value(tmp_path):
     splits = data.load(tmp_path)
     assert splits.label_names == labels
     assert splits.test.labels.tolist() == [2]
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_a_file_names_integer_labels(tmp_path, kind):
+    write(tmp_path, train=lines(200, labels=("1", "", "0")))
+    source = tmp_path if kind == "folder" else tmp_path / "train.tsv"
+    assert data.load(source).label_names == ["0", "1"]
+    names = tmp_path / "labels.txt"
+    names.write_text("zebra \r\nant\n\n")
+    splits = data.load(source)
+    assert splits.label_names == ["zebra", "ant"]
+    assert sources.names_file(source) == names
+    row = splits.train.texts.index("sentence number 3")
+    assert splits.train.labels[row] == 1
+    assert -1 in splits.train.labels
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "message"),
+    [
+        ("a\n", ("0", "1"), "2 for the labels 0 to 1.*Received: 1 lines"),
+        ("a\nb\nc\n", ("0", "1"), "one line for each class.*Received: 3 "),
+        ("a\na\n", ("0", "1"), "another class. Received: 'a'.*line 2"),
+        ("a\n\nb\n", ("0", "2"), "another class. Received: ''.*line 2"),
+        ("a\nb\n", ("no", "yes"), r"integer labels.*labels=\['no', 'yes'\]"),
+    ],
+)
+def test_names_that_do_not_fit_the_labels(tmp_path, names, labels, message):
+    write(tmp_path, train=lines(60, labels=labels))
+    (tmp_path / "labels.txt").write_text(names)
+    with pytest.raises(ValueError, match=message):
+        data.load(tmp_path)
 
 
 @pytest.mark.parametrize("missing", [("dev",), ("test",), ("dev", "test")])
@@ -99,6 +141,84 @@ def test_csv_quotes_and_tsv_does_not(tmp_path):
     splits = data.load(tmp_path)
     assert splits.train.texts[0] == 'one, "two"'
     assert splits.dev.texts == ['"quoted']
+
+
+def test_a_quote_that_is_not_closed(tmp_path):
+    """It took in the rest of the file: 61 of 200 rows were read."""
+    rows = [
+        f"sentence number {i},{'no' if i % 2 else 'yes'}" for i in range(200)
+    ]
+    rows[60] = '"' + rows[60]
+    path = tmp_path / "train.csv"
+    path.write_text("\n".join(["text,label", *rows]))
+    with pytest.raises(
+        ValueError, match=r"begins in train.csv, line 62\. Mend"
+    ):
+        data.load(path)
+    # A later field with quotes ends it at the wrong place.
+    rows[100] = '"one, two",no'
+    path.write_text("\n".join(["text,label", *rows]))
+    with pytest.raises(
+        ValueError, match=r"begins in train.csv, line 62\. Mend"
+    ):
+        data.load(path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_only_line_ends_end_lines(tmp_path, suffix):
+    text = "one\u2028two\u2029three\x85four\x0bfive\x0csix\x1c\x1d\x1eseven"
+    rows = [["text", "label"], [text, "no"], ["a", "yes"], ["b", "no"]]
+    between = "," if suffix == ".csv" else "\t"
+    ends = ["\n", "\r\n", "\r", "\n"]
+    content = "".join(between.join(r) + end for r, end in zip(rows, ends))
+    path = tmp_path / f"train{suffix}"
+    path.write_bytes(content.encode())
+    assert tables.read_table(path) == [tuple(row) for row in rows[1:]]
+
+
+def test_long_fields_leave_the_limit_of_csv(tmp_path):
+    before = csv.field_size_limit()
+    path = tmp_path / "train.csv"
+    path.write_text(f'text,label\n"{"x" * 200_000}",no\n')
+    assert len(tables.read_table(path)[0][0]) == 200_000
+    path.write_text("text,grade\na,b\n")
+    with pytest.raises(ValueError, match="column 'label'"):
+        tables.read_table(path)
+    assert csv.field_size_limit() == before
+
+
+def test_labels_that_are_no_numbers(folder):
+    """A program that took labels for floats wrote them like this."""
+    write(folder, train=lines(9) + "a\t-1.0\n")
+    assert data.load(folder).label_names == ["no", "yes"]
+    write(folder, train=lines(9) + "a\tNaN\n")
+    with pytest.raises(ValueError, match="'NaN' in train.tsv, line 11. Leave"):
+        data.load(folder)
+
+
+def test_an_unknown_label_among_many(folder):
+    names = [f"class number {i}" for i in range(100_000)]
+    write(folder, train=lines(100_000, labels=names), test=lines(2, 0, names))
+    write(folder, dev=lines(3, 7, ["class nubmer 77"]))
+    with pytest.raises(ValueError, match="row 1 of dev.*Is .*number 77'") as e:
+        data.load(folder)
+    assert len(str(e.value)) < 600
+    assert "99,992 more" in str(e.value)
+    assert "3 such rows" in str(e.value)
+
+
+def test_the_files_that_are_read(folder):
+    """What else lies in the folder is no part of the data."""
+    (folder / "runs").mkdir()
+    (folder / "runs" / "train.tsv").write_text("an output")
+    (folder / "dev.tsv").unlink()
+    assert sources.table_files(folder) == {
+        "train": folder / "train.tsv",
+        "dev": None,
+        "test": folder / "test.tsv",
+    }
+    one = folder / "train.tsv"
+    assert sources.table_files(one)["train"] == one
 
 
 def test_column_names(tmp_path):
@@ -242,8 +362,45 @@ def test_tfds_without_a_network(monkeypatch, tmp_path):
         raise ConnectionResetError("reset")
 
     monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", fail)
+    monkeypatch.setattr(tfds_source, "any_answers", lambda urls: True)
     with pytest.raises(ConnectionError, match=r"ConnectionResetError.*tfds b"):
         tfds_source.load_tfds("glue/sst2", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_tfds_says_at_once_that_there_is_no_network(
+    monkeypatch, tmp_path, hangs
+):
+    def connect(server, timeout):
+        if hangs:
+            time.sleep(1)
+        raise OSError("unreachable")
+
+    monkeypatch.setattr(_network.socket, "create_connection", connect)
+    monkeypatch.setattr(_network, "SECONDS", 0.2)
+    begin = time.perf_counter()
+    with pytest.raises(ConnectionError, match=r"no connection.*tfds build"):
+        tfds_source.load_tfds("glue/sst2", data_dir=tmp_path)
+    assert time.perf_counter() - begin < 5
+    info = tmp_path / "downloads" / "glue" / "sst.zip.INFO"
+    info.parent.mkdir(parents=True)
+    builder = tfds.builder("glue/sst2", data_dir=tmp_path)
+    assert not tfds_source._is_here(builder)
+    info.write_text(f'{{"urls": ["{next(iter(builder.url_infos))}"]}}')
+    assert tfds_source._is_here(builder)
+
+
+def test_a_server_or_its_proxy_answers(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        here, dead = f"http://127.0.0.1:{port}/x", "http://127.0.0.1:9/x"
+        assert _network.any_answers([dead, here])
+        assert not _network.any_answers([dead])
+        monkeypatch.setenv("http_proxy", f"127.0.0.1:{port}")
+        assert _network.any_answers(["http://example.invalid/x"])
 
 
 def part(*labels):
@@ -307,3 +464,35 @@ def test_keep_labels_depends_on_the_seed(skewed):
 def test_keep_labels_message(skewed, count):
     with pytest.raises(ValueError, match=rf"\(3\).*\(100\).*count={count}"):
         data.keep_labels(skewed, count)
+
+
+PACKED = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_files_under_a_name_that_says_otherwise(folder, name):
+    path = folder / "dev.tsv"
+    path.write_bytes(PACKED[name](path.read_bytes()))
+    with pytest.raises(ValueError, match=rf"by {name}\. Unpack.*dev.tsv"):
+        data.load(folder)
+
+
+def test_texts_may_begin_like_packed_files(tmp_path):
+    path = tmp_path / "genes.tsv"
+    path.write_text("PAR1\ttext\tlabel\nx\tBZh\tno\n")
+    assert tables.read_table(path) == [("BZh", "no")]
+
+
+def test_files_that_may_not_be_read(folder, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(pathlib.Path, "read_bytes", refuse)
+    with pytest.raises(OSError, match=r"read \(Permission denied\).*train.tsv"):
+        data.load(folder)
+
+
+def test_a_message_names_the_whole_path(tmp_path):
+    path = tmp_path / ("f" * 90) / "x.csv"
+    with pytest.raises(FileNotFoundError, match=f"path='{path}'"):
+        data.load(path)

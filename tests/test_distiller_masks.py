@@ -45,7 +45,7 @@ def floats(logs):
 
 @pytest.fixture(scope="module")
 def encoders():
-    return encoder_distiller()
+    return encoder_distiller(run_eagerly=True)
 
 
 def test_padding_tokens_change_no_term(encoders):
@@ -217,5 +217,59 @@ def test_a_keras_loss_in_a_match_sees_the_mask():
     inputs, labels = tagger_data()
     valid = inputs["padding_mask"].astype(bool)
     got = floats(distiller.train_on_batch(inputs, labels, return_dict=True))
-    t, s = (tiny.array(x(inputs["token_ids"]))[valid] for x in layer)
-    assert got["match"] == pytest.approx(np.square(t - s).mean(), rel=1e-5)
+    t, s = (tiny.array(x(inputs["token_ids"])) for x in layer)
+    squares = np.square(t - s).mean(-1)
+    assert got["match"] == pytest.approx(squares[valid].mean(), rel=1e-5)
+    weight = np.arange(8, dtype="float32")
+    got = distiller.train_on_batch(
+        inputs, labels, sample_weight=weight[:, None], return_dict=True
+    )
+    by_token = valid * weight[:, None]
+    expected = (squares * by_token).sum() / by_token.sum()
+    assert float(got["match"]) == pytest.approx(expected, rel=1e-5)
+
+
+def pooled(**kwargs):
+    return tiny.distiller(
+        tiny.bert(2, 8),
+        tiny.bert(1, 4, dropout=0.0),
+        [Match("pooled_dense", "pooled_dense", **kwargs)],
+        optimizer=keras.optimizers.SGD(0.0),
+        run_eagerly=True,
+    )
+
+
+@pytest.mark.parametrize("rows", [4, 6])
+def test_a_mask_of_tokens_masks_no_pooled_state(rows):
+    loss = keras.losses.MeanSquaredError()
+    distiller = pooled(loss=loss, name="pooled")
+    inputs, labels = tiny.tokens(rows)
+    got = floats(distiller.train_on_batch(inputs, labels, return_dict=True))
+    t, s = (
+        model.backbone(inputs)["pooled_output"]
+        for model in (distiller.teacher, distiller.student)
+    )
+    (projection,) = distiller.projections
+    expected = tiny.array(projection(s)) - tiny.array(t)
+    assert got["pooled"] == pytest.approx(np.square(expected).mean(), rel=1e-5)
+
+
+def test_pooled_states_of_different_tokenizers():
+    distiller = pooled(loss=keras.losses.MeanSquaredError(), name="pooled")
+    (teacher, labels), (student, _) = tiny.tokens(6, 6), tiny.tokens(6, 4)
+    both = {"teacher": teacher, "student": student}
+    got = floats(distiller.train_on_batch(both, labels, return_dict=True))
+    assert np.isfinite(got["pooled"])
+
+
+def test_a_keras_loss_refuses_the_mask_of_attention():
+    teacher, student = tiny.bert(2, 8), tiny.bert(1, 4)
+    match = Match(
+        taps.attention_maps(teacher)[0],
+        taps.attention_maps(student)[0],
+        keras.losses.MeanSquaredError(),
+        name="maps",
+    )
+    distiller = tiny.distiller(teacher, student, [match])
+    with pytest.raises(ValueError, match="'maps'.*`AttentionMSE`"):
+        distiller.train_on_batch(*tiny.tokens())

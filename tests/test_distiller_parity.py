@@ -244,6 +244,24 @@ def test_data_of_other_kinds():
         assert len(distiller.projections) == 1
 
 
+@pytest.mark.parametrize("kind", ["list", "array", "dict", "dataset"])
+def test_strings_are_to_be_encoded_first(kind):
+    distiller = tiny.distiller(tiny.bert(1, 8), tiny.bert(1, 4))
+    texts, labels = ["a text", "another"], np.array([0, 1])
+    x = {
+        "list": texts,
+        "array": np.array(texts),
+        "dict": {"teacher": np.array(texts), "student": np.array(texts)},
+    }.get(kind)
+    if kind == "dataset":
+        import tensorflow as tf
+
+        x = tf.data.Dataset.from_tensor_slices((texts, labels)).batch(2)
+        labels = None
+    with pytest.raises(ValueError, match="preprocessor=None.*Received: inp"):
+        distiller.fit(x, labels, verbose=0)
+
+
 class Batches(keras.utils.PyDataset):
     def __len__(self):
         return 4
@@ -284,17 +302,79 @@ strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 assert strategy.num_replicas_in_sync == 2
 two, mirrored = run(strategy.scope())
 for name in one:
-    np.testing.assert_allclose(one[name], two[name], rtol=1e-4, err_msg=name)
+    np.testing.assert_allclose(
+        one[name], two[name], rtol=1e-4, atol=1e-6, err_msg=name)
 for a, b in zip(weights, mirrored):
     np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 """
 
 
+MASKED = """
+import tiny
+from keras_distill import losses, schedules
+from keras_distill.callbacks import AnnealTemperature, AnnealWeight, StageSwitch
+from keras_distill.stages import Stage
+
+# The first replica gets short texts, the second long ones.
+x, y = tiny.tokens(8, 6)
+x["padding_mask"] = np.sort(x["padding_mask"], axis=0)
+x["padding_mask"][0] = 0
+MEAN = keras.losses.MeanSquaredError(reduction="mean_with_sample_weight")
+WEIGHT = np.array([1.0, 0.5, 0.0, 2.0, 1.0, 3.0, 0.5, 1.0])
+
+def stages():
+    return [StageSwitch([
+        Stage(1, hard_weight=0.0, temperature=4.0, learning_rate=0.05),
+        Stage(1, hard_weight=1.0, temperature=lambda e: 2.0 + e,
+              freeze=["logits"], learning_rate=lambda step: 0.1,
+              restore_best="loss", matches=["mean"])])]
+
+def annealed():
+    line = schedules.Linear(4.0, 1.0, length=2)
+    return [AnnealTemperature(line, per="step"),
+            AnnealWeight("state", line)]
+
+def train(callbacks, weight):
+    keras.utils.set_random_seed(0)
+    match = [
+        Match(2, 1, losses.HiddenMSE(), name="state"),
+        Match(2, 1, losses.HiddenMSE(reduction="mean_with_sample_weight"),
+              name="weighted"),
+        Match(-1, -1, losses.HiddenCosine(reduction="sum"), name="cosine"),
+        Match((0, 1), (0, 1), losses.NeuronSelectivity(), name="nst"),
+        Match((0, 1), (0, 1), losses.FlowOfSolution(), name="fsp"),
+        Match(1, 1, losses.PatientKD(), name="first"),
+        Match(1, 0, keras.losses.MeanSquaredError(), name="keras"),
+        Match(1, 0, MEAN, name="mean"),
+    ]
+    d = tiny.distiller(
+        tiny.bert(2, 8, dropout=0.0), tiny.bert(1, 4, dropout=0.0), match)
+    return d.fit(x, y, batch_size=8, epochs=2, shuffle=False, verbose=0,
+                 sample_weight=weight, callbacks=callbacks()
+                 ).history, tiny.values(d.student)
+
+def run(scope):
+    with scope:
+        first, weights = train(stages, None)
+        second, more = train(annealed, WEIGHT)
+    second = {f"annealed {name}": v for name, v in second.items()}
+    return first | second, weights + more
+"""
+
+
+def strategies(also=""):
+    """The script that compares one device with two, with another `run`."""
+    return STRATEGY.replace("import contextlib", also + "import contextlib")
+
+
 @pytest.mark.large
 @pytest.mark.skipif(not TENSORFLOW, reason="tf.distribute needs TensorFlow")
-def test_two_replicas_are_one(request):
+@pytest.mark.parametrize(
+    "script", [strategies(), strategies(MASKED)], ids=["plain", "masked"]
+)
+def test_two_replicas_are_one(request, script):
     result = subprocess.run(
-        [sys.executable, "-c", STRATEGY],
+        [sys.executable, "-c", script],
         capture_output=True,
         text=True,
         cwd=request.path.parent,

@@ -48,6 +48,12 @@ def test_an_assignment_is_no_retrace(options):
     )
 
 
+def test_the_first_step_is_traced_once():
+    distiller = make()
+    distiller.fit(X, Y, epochs=2, verbose=0)
+    assert distiller.traces == 1
+
+
 def test_the_callers_loss_keeps_its_number():
     loss = losses.ForwardKL(3.0)
     distiller = make(soft_loss=loss)
@@ -200,6 +206,36 @@ def test_a_killed_training_goes_on_where_it_was(tmp_path):
     assert tiny.equal(
         tiny.values(whole.projections[0]), tiny.values(resumed.projections[0])
     )
+
+
+def test_dropout_goes_on_with_the_draws_that_were_next(tmp_path):
+    def trained(epochs, first=0, path=None):
+        keras.utils.set_random_seed(1)
+        student = tiny.mlp(8, dropout=0.5)
+        distiller = tiny.distiller(tiny.mlp(16), student, run_eagerly=True)
+        if path is not None:
+            distiller.load_weights(path)
+        distiller.fit(
+            X, Y, initial_epoch=first, epochs=epochs, shuffle=False, verbose=0
+        )
+        return distiller
+
+    path = str(tmp_path / "x.weights.h5")
+    trained(1).save_weights(path)
+    whole, resumed = trained(2), trained(2, 1, path)
+    assert tiny.equal(tiny.values(whole.student), tiny.values(resumed.student))
+
+
+@pytest.mark.parametrize("rates", [(0.5, 0.0), (0.0, 0.5)])
+def test_weights_load_into_a_student_with_other_dropout(rates, tmp_path):
+    path = str(tmp_path / "x.weights.h5")
+    first, second = (
+        tiny.distiller(tiny.mlp(16), tiny.mlp(8, seed, dropout=rate))
+        for seed, rate in enumerate(rates)
+    )
+    first.save_weights(path)
+    second.load_weights(path)
+    assert tiny.equal(first.student.get_weights(), second.student.get_weights())
 
 
 def test_projections_that_are_not_there_are_not_skipped(tmp_path):

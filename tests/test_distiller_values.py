@@ -109,8 +109,12 @@ def test_logs_and_gradient_of_one_step(rows):
     assert sorted(logs) == ["hard_loss", "hidden", "loss", "soft_loss"]
     for name in ("hard", "soft", "hidden"):
         key = name if name == "hidden" else f"{name}_loss"
-        assert float(logs[key]) == pytest.approx(expected[name], rel=1e-5)
-    assert float(logs["loss"]) == pytest.approx(total(weights), rel=1e-5)
+        assert float(logs[key]) == pytest.approx(
+            expected[name], rel=1e-5, abs=1e-6
+        )
+    assert float(logs["loss"]) == pytest.approx(
+        total(weights), rel=1e-5, abs=1e-6
+    )
     gradients = numeric_gradient(total, weights)
     for before, after, gradient in zip(
         weights, tiny.values(variables), gradients
@@ -126,9 +130,11 @@ def test_logs_are_means_over_the_epoch():
     _, weights = weights_of(distiller)
     history = distiller.fit(X, Y, batch_size=3, verbose=0).history
     assert history["soft_loss"] == pytest.approx(
-        [parts(weights)["soft"]], rel=1e-5
+        [parts(weights)["soft"]], rel=1e-5, abs=1e-6
     )
-    assert history["loss"] == pytest.approx([total(weights)], rel=1e-5)
+    assert history["loss"] == pytest.approx(
+        [total(weights)], rel=1e-5, abs=1e-6
+    )
 
 
 def test_a_factor_multiplies_the_base_weight():
@@ -143,8 +149,11 @@ def test_a_factor_multiplies_the_base_weight():
         + 0.35 * expected["soft"]
         + expected["regulariser"],
         rel=1e-5,
+        abs=1e-6,
     )
-    assert float(logs["soft_loss"]) == pytest.approx(expected["soft"], rel=1e-5)
+    assert float(logs["soft_loss"]) == pytest.approx(
+        expected["soft"], rel=1e-5, abs=1e-6
+    )
     assert float(distiller.schedules.weights_by_term["soft"]) == (
         pytest.approx(0.7)
     )
@@ -168,7 +177,7 @@ def test_the_students_own_losses_stay():
     assert own > 0.01
     logs = distiller.train_on_batch(X, Y, return_dict=True)
     rest = 0.5 * (float(logs["hard_loss"]) + float(logs["soft_loss"]))
-    assert float(logs["loss"]) == pytest.approx(own + rest, rel=1e-5)
+    assert float(logs["loss"]) == pytest.approx(own + rest, rel=1e-5, abs=1e-6)
 
 
 def mean_of_weighted(loss):
@@ -204,7 +213,7 @@ def test_a_row_of_weight_zero_is_a_row_left_out(mode):
     got = distiller.train_on_batch(X, Y, return_dict=True, **options)
     expected = distiller.train_on_batch(X[keep], Y[keep], return_dict=True)
     assert {k: float(v) for k, v in got.items()} == pytest.approx(
-        {k: float(v) for k, v in expected.items()}, rel=1e-5
+        {k: float(v) for k, v in expected.items()}, rel=1e-5, abs=1e-6
     )
 
 
@@ -217,7 +226,7 @@ def test_weights_that_are_all_alike_scale_each_term(weight):
     )
     for name in ("hard_loss", "soft_loss", "hidden"):
         assert float(got[name]) == pytest.approx(
-            weight * float(plain[name]), rel=1e-5
+            weight * float(plain[name]), rel=1e-5, abs=1e-6
         )
 
 

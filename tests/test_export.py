@@ -8,6 +8,7 @@ import sys
 
 import keras
 import keras_hub
+import markdown_it
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,6 +19,8 @@ from keras_distill.export import _litert
 from keras_distill.export import conversion
 from keras_distill.export import latency
 from keras_distill.export.inputs import read_inputs
+from keras_distill.export.markdown import escape
+from keras_distill.export.options import ExportOptions
 from keras_distill.export.recurrence import portable_recurrence
 from keras_distill.export.report import compare
 
@@ -43,6 +46,17 @@ def text_cnn():
 @pytest.fixture(scope="module")
 def bilstm():
     return randomise(students.bilstm(3, embeddings=(50, 6), units=4))
+
+
+@pytest.fixture(scope="module")
+def ngram():
+    return randomise(students.ngram(3, embeddings=(50, 6), buckets=64))
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Convolutions and n-grams."""
+    return randomise(students.text_cnn(3, (50, 6), filters=4, ngram_buckets=64))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +119,7 @@ def files(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
-@pytest.mark.parametrize("name", ["text_cnn", "bert"])
+@pytest.mark.parametrize("name", ["text_cnn", "ngram", "wide", "bert"])
 def test_litert_float32_is_the_student(name, request, tmp_path):
     student, examples = request.getfixturevalue(name), token_ids()
     path = tmp_path / "student.tflite"
@@ -138,14 +152,17 @@ def test_litert_dynamic_is_smaller_and_agrees(tmp_path):
     assert plain.max_difference < dynamic.max_difference < 0.1
 
 
-def test_litert_of_any_length(text_cnn, tmp_path):
+@pytest.mark.parametrize("name", ["text_cnn", "ngram", "wide"])
+def test_litert_of_any_length(name, request, tmp_path):
+    student = request.getfixturevalue(name)
     path = tmp_path / "student.tflite"
-    export.litert(text_cnn, path, examples=token_ids(), sequence_length=None)
+    export.litert(student, path, examples=token_ids(), sequence_length=None)
     runtime = latency.LiteRTModel(path)
-    for other in token_ids(length=13), token_ids(length=5):
+    for length in (13, 5, 1):
+        other = token_ids(length=length)
         np.testing.assert_allclose(
             runtime.predict(other)["logits"],
-            logits(text_cnn, other),
+            logits(student, other),
             atol=1e-5,
         )
 
@@ -153,7 +170,9 @@ def test_litert_of_any_length(text_cnn, tmp_path):
 @pytest.mark.large
 @pytest.mark.parametrize("length", ["examples", None])
 @pytest.mark.parametrize("quantization", [None, "float16", "dynamic", "int8"])
-@pytest.mark.parametrize("name", ["text_cnn", "bilstm", "bert"])
+@pytest.mark.parametrize(
+    "name", ["text_cnn", "ngram", "wide", "bilstm", "bert"]
+)
 def test_litert_of_every_kind(name, quantization, length, request, tmp_path):
     if (name, quantization) == ("bilstm", "int8"):
         pytest.skip("refused: see test_messages_that_need_a_model")
@@ -167,6 +186,10 @@ def test_litert_of_every_kind(name, quantization, length, request, tmp_path):
         min_agreement=0.8,
     )
     bounds = {None: 1e-4, "float16": 0.1, "dynamic": 2.0, "int8": 2.0}
+    if name == "wide":
+        # The means of n-grams are small beside the maxima of convolutions, and
+        # both have one scale.
+        bounds["int8"] = 4.0
     assert report.max_difference < bounds[quantization]
 
 
@@ -464,10 +487,14 @@ TASKS = [
 ]
 
 
+def held_to(task="classification", tolerance=None):
+    return ExportOptions(None, None, 0, task, tolerance)
+
+
 @pytest.mark.parametrize(("options", "expected", "actual", "value"), TASKS)
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_agreement(options, expected, actual, value):
-    options = export.ExportOptions(min_agreement=0, **options)
+    options = held_to(**options)
     result = compare(
         {"logits": np.array(expected)}, {"logits": np.array(actual)}, options
     )
@@ -479,7 +506,7 @@ def test_agreement_counts_tokens_not_padding():
     actual = expected.copy()
     actual[0, 1:] = [0.0, 1.0]
     valid = np.array([[True, True, False]])
-    options = export.ExportOptions(min_agreement=0)
+    options = held_to()
     result = compare({"y": expected}, {"y": actual}, options, valid)
     assert result["agreement"] == 0.5
     assert result["mean_difference"] == 0.5
@@ -545,6 +572,31 @@ def test_latency_messages(text_cnn, tmp_path):
         export.measure_latency(path, {"token_ids": np.ones((1, 8))})
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("bert", "Attention.*quantization='dynamic'"), ("text_cnn", "finer")],
+)
+def test_int8_that_is_not_the_student(
+    name, advice, request, tmp_path, monkeypatch
+):
+    predict = _litert.LiteRTModel.predict
+
+    def wrong(model, arrays):
+        return {key: -value for key, value in predict(model, arrays).items()}
+
+    monkeypatch.setattr(_litert.LiteRTModel, "predict", wrong)
+    with pytest.raises(export.ExportError, match=advice):
+        export.litert(
+            request.getfixturevalue(name),
+            tmp_path / "a.tflite",
+            "int8",
+            token_ids(8),
+            examples=token_ids(),
+            sequence_length="examples",
+        )
+    assert files(tmp_path) == []
+
+
 def test_a_loop_is_not_calibrated(tmp_path):
     class Loop(keras.Layer):
         def call(self, x):
@@ -573,3 +625,52 @@ def test_an_operation_litert_lacks_is_named(tmp_path):
             student, tmp_path / "a.tflite", examples=np.ones((3, 4)) / 9
         )
     assert files(tmp_path) == []
+
+
+HOSTILE = [
+    "<script>alert(1)</script> & &lt; <!-- x",
+    "# title\n\n---\n- one\u2028| a | b |",
+    "*a* _b_ __c__ ~~d~~ `e` $x$ \\*f\\*",
+    "[a](https://x) ![b](c) [d]: e <https://f>",
+    "1. one\n2) two",
+    "===",
+    "text_cnn, sst-2 (fine)",
+    "",
+]
+
+
+def shown(markdown):
+    """The blocks of a text, and the signs in it if they are text alone."""
+    tokens = markdown_it.MarkdownIt("gfm-like", {"linkify": False}).parse(
+        markdown
+    )
+    leaves = [leaf for token in tokens for leaf in token.children or ()]
+    assert {leaf.type for leaf in leaves} <= {"text", "text_special"}
+    blocks = [token.tag for token in tokens if token.tag]
+    return blocks, "".join(leaf.content for leaf in leaves)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("frame", ["{}", "# {}", "- {}", "| {} |\n| --- |"])
+def test_escaped_text_is_shown_and_does_nothing(text, frame):
+    blocks, found = shown(frame.format(escape(text)))
+    assert found == " ".join(text.split())
+    if text:
+        assert blocks == shown(frame.format("plain"))[0]
+
+
+def test_a_card_shows_what_things_are_called(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = ['say "no"', "`yes`\n```"]
+    x = keras.Input((3,), name="x")
+    student = keras.Model(x, keras.layers.Dense(2)(x))
+    examples = {"x": np.eye(3)}
+    files = ["s.tflite", 'my "own"']
+    export.litert(student, files[0], examples=examples, labels=names)
+    export.saved_model(student, files[1], examples=examples, labels=names)
+    card = export.model_card(tmp_path, "*T*\n# U", {"Data": "None."}, files)
+    text = card.read_text()
+    assert "\n# \\*T\\* # U\n" in text
+    for block in text.split("```python\n")[1:]:
+        exec(block.split("\n```\n")[0], {})
+    assert capsys.readouterr().out == f"{names[0]}\n" * 2

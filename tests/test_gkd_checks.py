@@ -1,5 +1,6 @@
 """What a GKDDistiller refuses or warns of, before a weight has changed."""
 
+import functools
 import re
 
 import keras
@@ -12,7 +13,8 @@ import tiny_lm
 
 from keras_distill import losses
 from keras_distill import schedules
-from keras_distill.gkd import checks
+from keras_distill.gkd import compatibility
+from keras_distill.gkd import rows
 from keras_distill.gkd.replay import ReplayBuffer
 from keras_distill.gkd.sources import DatasetResponses
 from keras_distill.gkd.sources import StudentSampler
@@ -50,8 +52,14 @@ def sharing():
     return teacher, keras_hub.models.GPT2CausalLM(teacher.backbone)
 
 
+@functools.cache
+def untrained():
+    """Two models, which nothing in this module trains."""
+    return tiny_gkd.teacher(), tiny_gkd.student()
+
+
 def make(models=None, **kwargs):
-    return tiny_gkd.distiller(models, **kwargs)
+    return tiny_gkd.distiller(models or untrained(), **kwargs)
 
 
 def compiled(**kwargs):
@@ -263,19 +271,24 @@ def test_vocabularies_that_are_only_padded():
 
 def test_stop_tokens_come_from_the_tokenizers():
     models = pair()
-    assert checks.stop_tokens(None, *models, 40) == (6,)
-    assert checks.stop_tokens(None, models[0], tiny_gkd.student(), 40) == (6,)
-    assert checks.stop_tokens([1, 2], *models, 40) == (1, 2)
+    assert compatibility.stop_tokens(None, *models, 40) == (6,)
+    assert compatibility.stop_tokens(
+        None, models[0], tiny_gkd.student(), 40
+    ) == (6,)
+    assert compatibility.stop_tokens([1, 2], *models, 40) == (1, 2)
 
 
 def test_stop_tokens_that_differ():
     models = pair()
     models[0].preprocessor.tokenizer.end_token_id = 5
     with pytest.warns(UserWarning, match="Completions will end with the stu"):
-        assert checks.stop_tokens(None, *models, 40) == (6,)
+        assert compatibility.stop_tokens(None, *models, 40) == (6,)
 
 
 def test_models_of_any_length():
     models = (tiny_lm.llama(seed=1), tiny_lm.llama(seed=2))
-    assert checks.max_lengths(*models) == {"teacher": None, "student": None}
-    checks.check_fits("Rows", 10**6, checks.max_lengths(*models))
+    assert compatibility.max_lengths(*models) == {
+        "teacher": None,
+        "student": None,
+    }
+    rows.check_fits("Rows", 10**6, compatibility.max_lengths(*models))

@@ -11,10 +11,12 @@ import tiny_lm
 from scipy.special import softmax
 from scipy.stats import chisquare
 
+from keras_distill._backend import nested_layers
 from keras_distill.gkd.decoding import Generator
 from keras_distill.gkd.decoding import cached
-from keras_distill.gkd.decoding.drawing import draw_tokens
-from keras_distill.gkd.decoding.families import find_family
+from keras_distill.gkd.decoding import families
+from keras_distill.gkd.decoding.choice import find_family
+from keras_distill.gkd.decoding.token_sampling import sample_tokens
 
 LENGTH = 16
 LENGTHS = np.array([3, 5, 2, LENGTH, 4, 9])
@@ -65,7 +67,7 @@ def check_greedy(name):
     generator = Generator(model, "greedy", stop_token_ids=stops)
     token_ids, lengths = generator(prompts(fill=0), LENGTHS, LIMITS, seed=0)
     expected, ends = cut(full, stops)
-    assert find_family(model) is not None
+    assert find_family(model)[0] is not None
     assert ends[0] == LENGTHS[0] + 1
     np.testing.assert_array_equal(lengths, ends)
     np.testing.assert_array_equal(token_ids, expected)
@@ -179,7 +181,7 @@ def test_draw_inverts_the_cumulative_distribution(temperature):
     logits[:, ::3] = -np.inf
     uniforms = np.linspace(0, 1, 500, endpoint=False, dtype="float32")
     uniforms[-1] = 1 - 2**-24
-    found = np.asarray(draw_tokens(logits, uniforms, temperature))
+    found = np.asarray(sample_tokens(logits, uniforms, temperature))
     mass = softmax(logits.astype("float64") / temperature, -1)
     ends = mass.cumsum(-1)
     rows = np.arange(500)
@@ -188,8 +190,16 @@ def test_draw_inverts_the_cumulative_distribution(temperature):
     assert ((ends - mass)[rows, found] < uniforms + 1e-5).all()
 
 
-class Own(keras_hub.models.GPT2CausalLM):
-    """May do anything in `call_with_cache`."""
+class Same(keras_hub.models.GPT2CausalLM):
+    """Another class that does the same."""
+
+
+class Reversing(keras_hub.models.GPT2CausalLM):
+    """Other logits while it writes than in a call."""
+
+    def call_with_cache(self, *args):
+        logits, *rest = super().call_with_cache(*args)
+        return -logits, *rest
 
 
 def with_lora():
@@ -198,16 +208,65 @@ def with_lora():
     return model
 
 
+def quantised():
+    model = tiny_lm.gpt2()
+    for layer in nested_layers(model):
+        if isinstance(layer, keras.layers.EinsumDense):
+            layer.quantize("int8")
+    return model
+
+
+def without_scale(monkeypatch):
+    """A family that has forgotten what KerasHub does."""
+    block = families.GPT2.block
+
+    def unscaled_block(self, layer, x, positions, attend):
+        def unscaled(*args, scale):
+            return attend(*args, scale=1.0)
+
+        return block(self, layer, x, positions, unscaled)
+
+    monkeypatch.setattr(families.GPT2, "block", unscaled_block)
+    return tiny_lm.gpt2()
+
+
+def with_renamed_layer(monkeypatch):
+    """A KerasHub in which the layers have other names."""
+
+    def attention(layer):
+        return layer._renamed
+
+    monkeypatch.setattr(families.GPT2, "attention", staticmethod(attention))
+    return tiny_lm.gpt2()
+
+
+def test_a_subclass_that_computes_the_same_is_known():
+    model = Same(tiny_lm.gpt2().backbone, preprocessor=None)
+    assert isinstance(find_family(model)[0], families.GPT2)
+
+
 @pytest.mark.parametrize(
-    "model",
+    ("make", "reason"),
     [
-        lambda: Own(tiny_lm.gpt2().backbone, preprocessor=None),
-        with_lora,
+        (
+            lambda _: Reversing(tiny_lm.gpt2().backbone, preprocessor=None),
+            "its logits, up to .*, differ by",
+        ),
+        (without_scale, "its logits, up to .*, differ by"),
+        (with_renamed_layer, "no attribute '_renamed'"),
+        (lambda _: with_lora(), "has LoRA weights"),
+        (lambda _: quantised(), "is quantised or"),
     ],
-    ids=["subclass", "lora"],
+    ids=["subclass", "wrong family", "renamed", "lora", "quantised"],
 )
-def test_a_model_of_its_own_keeps_generate_step(model):
-    assert find_family(model()) is None
+def test_what_no_family_computes_keeps_generate_step(make, reason, monkeypatch):
+    model = make(monkeypatch)
+    model.compile(sampler="greedy")
+    generator = Generator(model, "greedy")
+    with pytest.warns(match=reason):
+        found, _ = generator(prompts(), LENGTHS, LIMITS, seed=0)
+    np.testing.assert_array_equal(found, cut(hub_tokens(model), [])[0])
+    generator(prompts(), LENGTHS, LIMITS, seed=0)  # Says so once.
 
 
 @pytest.mark.large
@@ -227,10 +286,11 @@ def test_going_on_with_fewer_rows_changes_no_token(monkeypatch):
 def test_a_window_in_use_keeps_generate_step():
     model = tiny_lm.mistral(sliding_window=6)
     generator = Generator(model, "greedy")
-    assert find_family(model).longest == 6
+    assert find_family(model)[0].longest == 6
     model.compile(sampler="greedy")
     full = hub_tokens(model)
-    found, _ = generator(prompts(), LENGTHS, LIMITS, seed=0)
+    with pytest.warns(match="the last 6 tokens alone, and rows have 16"):
+        found, _ = generator(prompts(), LENGTHS, LIMITS, seed=0)
     np.testing.assert_array_equal(found, cut(full, [])[0])
 
 

@@ -91,7 +91,7 @@ def test_padding_may_be_the_stop_token():
         unused = ~(data["prompt_mask"] | data["completion_mask"])
         data["token_ids"][unused] = padding
         model = written(pair, lmbda=0.5, optimizer=keras.optimizers.SGD(0.0))
-        with tiny_gkd.drawn(model) as seen:
+        with tiny_gkd.completed(model) as seen:
             logs = step(model, data)
         found.append((logs["loss"], seen[0]["completion_mask"].tolist()))
     assert found[0] == found[1] == found[2]
@@ -137,7 +137,7 @@ def test_micro_batches_are_one_batch(chunk_tokens, size):
 def test_tokens_are_counted_after_generation():
     pair = models()
     model = written(pair, lmbda=1.0, optimizer=keras.optimizers.SGD(0.0))
-    with tiny_gkd.drawn(model) as seen:
+    with tiny_gkd.completed(model) as seen:
         logs = step(model)
     data = tiny_gkd.as_batch(seen[0])
     lengths = data["completion_mask"].sum(1)
@@ -175,7 +175,7 @@ def test_sft_is_the_cross_entropy_of_the_data_sets_rows():
         chunk_tokens=7,
         optimizer=keras.optimizers.SGD(0.0),
     )
-    with tiny_gkd.drawn(model) as seen:
+    with tiny_gkd.completed(model) as seen:
         logs = step(model)
     data = tiny_gkd.as_batch(seen[0])
     kept = seen[0]["response_mask"].any(1)
@@ -221,7 +221,7 @@ def test_the_students_dropout_is_off_unless_asked_for():
 
 
 def draws(model, steps=3):
-    with tiny_gkd.drawn(model) as seen:
+    with tiny_gkd.completed(model) as seen:
         for _ in range(steps):
             step(model)
     return [filled["token_ids"].tolist() for filled in seen], [
@@ -285,12 +285,12 @@ def test_a_killed_training_goes_on_where_it_was(tmp_path):
     resumed.state.seed.assign(99)
     options = {"batch_size": 2, "shuffle": False, "verbose": 0}
     backup = keras.callbacks.BackupAndRestore(str(tmp_path / "backup"))
-    with tiny_gkd.drawn(whole) as all_batches:
+    with tiny_gkd.completed(whole) as all_batches:
         whole.fit(BATCH, epochs=4, **options)
     with pytest.raises(Killed):
         killed.fit(BATCH, epochs=4, callbacks=[backup, Kill()], **options)
     backup = keras.callbacks.BackupAndRestore(str(tmp_path / "backup"))
-    with tiny_gkd.drawn(resumed) as batches:
+    with tiny_gkd.completed(resumed) as batches:
         history = resumed.fit(BATCH, epochs=4, callbacks=[backup], **options)
     assert history.epoch == [2, 3]
     assert int(resumed.state.step) == 8

@@ -310,12 +310,12 @@ def test_vocabulary_in_common():
 @pytest.mark.parametrize(
     ("tokens", "vocabulary", "width", "chunk"),
     [
-        (2048, 50_257, 768, 146),
+        (2048, 50_257, 768, 208),
         (1536, 50_257, 768, None),  # Twice the width.
-        (1537, 50_257, 768, 146),
+        (1537, 50_257, 768, 208),
         (1024, 512, 64, None),  # No more than one chunk.
         (1025, 512, 64, 1024),
-        (None, 50_257, 768, 146),
+        (None, 50_257, 768, 208),
         (None, 512, 64, None),
         (10**6, 10**8, 64, 1),
     ],

@@ -7,19 +7,21 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).parents[1] / "keras_distill"
 FLOORS = [
-    ["_replicas"],
-    ["_checks", "_backend", "_files", "layer_maps"],
+    ["_replicas", "_kinds", "_errors", "_watcher", "_compiled", "_scripts"],
+    ["_checks", "_backend", "_files", "_text_files", "_masks", "layer_maps"],
+    ["_layers", "inputs"],
     [
         *("divergences", "schedules"),
-        *("taps", "recording", "teachers", "students", "data", "export"),
+        *("taps", "recording", "teachers", "data", "export"),
         "augment",
     ],
-    ["temperatures", "losses", "cache"],
-    ["matching", "_stage"],
+    ["temperatures", "losses", "students"],
+    ["cache"],
+    ["matching", "_stage", "tasks"],
     ["stages", "distiller"],
     ["callbacks"],
-    ["gkd"],
-    ["comparison"],
+    ["recipes", "gkd"],
+    ["experiments"],
     ["cli"],
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}

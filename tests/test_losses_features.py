@@ -9,6 +9,8 @@ from helpers import twin
 from keras import ops
 
 from keras_distill import losses
+from keras_distill.distiller import Distiller
+from keras_distill.matching import Match
 
 RNG = np.random.default_rng(0)
 MASK = np.array([[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
@@ -284,7 +286,51 @@ def test_patient_kd_of_a_zero_state_is_one():
     close(losses.PatientKD()(t, 0 * s), 1)
 
 
+ON_MAPS = {name: case for name, case in CASES.items() if name != "patient_kd"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reference"), ON_MAPS.values(), ids=list(ON_MAPS)
+)
+def test_positions_of_images_are_tokens(kind, reference):
+    t, s = states(kind, (3, 2, 4, 5))
+    flat = [
+        keras.tree.map_structure(
+            lambda x: np.float64(x).reshape((3, 8, 5)), side
+        )
+        for side in (t, s)
+    ]
+    close(kind()(t, s), reference(*flat, None))
+    weight = np.array([1.0, 0.0, 1.0])
+    rest = [rows(side, [0, 2]) for side in flat]
+    loss = kind(reduction="mean_with_sample_weight")
+    close(loss(t, s, weight), reference(*rest, None))
+
+
+def test_a_projection_matches_images_of_other_channels():
+    def model(channels):
+        inputs = keras.Input((None, None, 3))
+        x = keras.layers.Conv2D(channels, 2, name="map")(inputs)
+        x = keras.layers.GlobalAveragePooling2D()(x)
+        return keras.Model(inputs, keras.layers.Dense(2)(x))
+
+    match = Match("map", "map", losses.HiddenMSE(), name="map")
+    distiller = Distiller(model(4), model(3), [match])
+    distiller.compile("sgd")
+    images = RNG.normal(size=(2, 5, 4, 3)).astype("float32")
+    distiller.prepare(images)
+    t, s = (
+        np.float64(m.get_layer("map")(images))
+        for m in (distiller.teacher, distiller.student)
+    )
+    kernel, bias = map(np.asarray, distiller.projections[0].variables)
+    expected = np.square(s @ kernel + bias - t).mean()
+    logs = distiller.train_on_batch(images, return_dict=True)
+    close(logs["map"], expected)
+
+
 X = np.ones((2, 5, 4))
+MAP, TALL = np.ones((2, 2, 6, 4)), np.ones((2, 3, 4, 4))
 WIDE, LONG, FLAT = np.ones((2, 5, 6)), np.ones((2, 7, 4)), np.ones((2, 4))
 
 
@@ -306,6 +352,11 @@ WIDE, LONG, FLAT = np.ones((2, 5, 6)), np.ones((2, 7, 4)), np.ones((2, 4))
         (losses.HiddenMSE, (X, X, None, np.ones((2, 4))), r"shape=\(2, 4\)"),
         (losses.HiddenMSE, (X, X, None, np.ones(2)), r"mask.shape=\(2,\)"),
         (losses.HiddenMSE, (X, X, np.ones((2, 5))), "use `mask` for tokens"),
+        (losses.HiddenMSE, (MAP, TALL), r"same height.*\(2, 3, 4, 4\)"),
+        (losses.HiddenMSE, (MAP, X), "same length"),
+        (losses.PatientKD, (MAP, MAP), "feature map of images.*HiddenMSE"),
+        (losses.AttentionMSE, (MAP, MAP), "feature map of images.*HiddenMSE"),
+        (losses.AttentionCE, (MAP, MAP), "feature map of images.*HiddenMSE"),
     ],
 )
 def test_message(kind, arguments, message):

@@ -175,6 +175,18 @@ def test_rkd_equals_reference(kind, reference):
 
 
 @every_rkd
+def test_rkd_of_images_takes_the_mean_of_the_positions(kind, reference):
+    t, s = states(4, 2, 3, widths=(3, 5))
+    means = t.mean((1, 2)), s.mean((1, 2))
+    close(kind()(t, s), reference(*means, range(4)))
+    loss = kind(reduction="mean_with_sample_weight")
+    weight = np.array([1, 1, 0, 1])
+    close(loss(t, s, weight), reference(*means, KEPT))
+    with pytest.raises(ValueError, match="feature map of images"):
+        kind("first")(t, s)
+
+
+@every_rkd
 def test_weights_of_rkd(kind, reference):
     t, s = states(4, widths=(3, 3))
     loss = kind(reduction="mean_with_sample_weight")
@@ -299,7 +311,7 @@ def test_laws_of_all(loss):
         ),
         (lambda: losses.RKDAngle("last"), "Received: pooling='last'"),
         (
-            lambda: losses.RKDDistance()(MASK[None, None], MASK[None, None]),
+            lambda: losses.RKDDistance()(*np.ones((2, 2, 1, 1, 4, 4))),
             "must have the axes",
         ),
         (

@@ -1,6 +1,9 @@
 """What scripts outside the repository call: a name that goes breaks them."""
 
+import ast
+import importlib.metadata
 import inspect
+import pathlib
 import subprocess
 import sys
 
@@ -10,37 +13,44 @@ import keras_distill as kd
 
 NAMES = {
     "": """Distiller Ensemble GKDDistiller Match Stage annealing_kd_stages
-        attention_maps attention_vectors augment cache callbacks compare
-        comparison data divergences export gkd hidden_states losses schedules
-        students temperatures uniform_layer_map""",
+        attention_maps attention_vectors augment cache callbacks compare data
+        distill divergences experiments export gkd hidden_states losses
+        recipes schedules students tasks temperatures uniform_layer_map""",
     "augment": """Chain Deletion EmbeddingReplacement MaskOrReplace
         MaskedLMReplacement Masking NGramSampling SameContextReplacement
         deduplicate delete_tokens mask_tokens neighbour_table read_texts
         replace_tokens sample_token_ngram text_key transfer_set""",
     "cache": """CacheError Layout Manifest Sampled SparseForwardKL TopK attach
         dense_logits sparse_forward_kl write write_with_beam""",
-    "callbacks": "AnnealTemperature AnnealWeight StageSwitch continuation_kd",
-    "comparison": """Arm CompareOptions Student Task Watcher compare
-        default_arms""",
+    "callbacks": """AnnealTemperature AnnealWeight Backup StageSwitch
+        continuation_kd""",
     "data": """EncodedDataset PromptSplits TextDataset TextSplits UNLABELLED
         batches bert_preprocessor bucket_lengths encode keep_labels load
         load_prompts train_vocabulary write_vocabulary""",
     "divergences": """adaptive_kl align_temperature alpha_beta binary_kl
         forward_kl generalized_jsd reverse_kl skew_kl skew_reverse_kl
         soft_cross_entropy total_variation""",
-    "export": """ExportError ExportOptions ExportReport litert measure_latency
-        model_card saved_model""",
+    "experiments": """Cell LanguageModelSettings Phase Preparation Prepared
+        RunFolder Teacher TeacherSource Watcher compare default_recipes distill
+        distill_language_model fine_tune fine_tune_adaptively
+        prepare""",
+    "export": """ExportError ExportReport litert measure_latency model_card
+        saved_model""",
     "gkd": """DatasetResponses GKDDistiller GKDPreprocessor Generator
         LanguageModel ReplayBuffer Rows Sampling Source StudentSampler
-        TeacherSampler WritingScorer WritingScores token_divergence""",
+        TeacherSampler WritingScorer WritingScores fine_tune
+        token_divergence""",
     "losses": """AdaptiveKL AlphaBeta AnnealedMSE AttentionCE AttentionMSE
         BinaryKL ContinuationMSE DIST DKD FeatureLoss FlowOfSolution ForwardKL
-        GeneralizedJSD HiddenCosine HiddenMSE LogitsMSE MiniLMRelation NKD
-        NeuronSelectivity PatientKD RKDAngle RKDDistance ReverseKL SkewKL
-        SkewReverseKL SoftBinaryCrossEntropy SoftCrossEntropy
+        GeneralizedJSD HiddenCosine HiddenMSE LogitsLoss LogitsMSE
+        MiniLMRelation NKD NeuronSelectivity PatientKD RKDAngle RKDDistance
+        ReverseKL SkewKL SkewReverseKL SoftBinaryCrossEntropy SoftCrossEntropy
         StandardizedKL TTM TotalVariation WSLD WTTM""",
-    "students": """bilstm mean_pooled_classifier shrink shrink_causal_lm
-        text_cnn""",
+    "recipes": """Recipe annealing continuation hard hidden kd mse
+        two_stage""",
+    "students": """BiLSTM Custom NGram Shrink Student TextCNN bilstm
+        mean_pooled_classifier ngram shrink shrink_causal_lm text_cnn""",
+    "tasks": "Task TextClassification",
 }
 FUNCTIONS = {
     "schedules": "Cosine Exponential Linear Piecewise Schedule StepDown",
@@ -88,6 +98,7 @@ ARGUMENTS = {
     "students.shrink": "teacher num_layers=4 hidden_dim=None",
     "students.text_cnn": "num_classes embeddings",
     "students.bilstm": "num_classes embeddings",
+    "students.ngram": "num_classes embeddings",
     "export.saved_model": "student path preprocessor=None",
     "export.litert": "student path quantization=None calibration=None",
 }
@@ -120,15 +131,30 @@ def test_public_names(module):
     assert all(getattr(thing, name) is not None for name in public(thing))
 
 
+def test_editors_see_what_there_is():
+    tree = ast.parse(pathlib.Path(kd.__file__).read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {}
+    for line in block.body:
+        for alias in line.names:
+            module = line.module.partition(".")[2]
+            seen[alias.asname] = module or alias.name
+    assert seen == dict(zip(kd._MODULES, kd._MODULES)) | kd._NAMES
+
+
+def test_the_version():
+    assert kd.__version__ == importlib.metadata.version("keras-distill")
+
+
 def test_a_name_that_is_not_there():
-    with pytest.raises(AttributeError, match="has no attribute 'distill'"):
-        kd.distill  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'distil'"):
+        kd.distil  # noqa: B018
 
 
 def test_help_does_not_wait_for_tensorflow():
     code = (
         "import sys, keras_distill\n"
-        "from keras_distill.cli import program\n"
+        "from keras_distill.cli import entry_point\n"
         "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 from keras_hub import models
 
+from keras_distill._layers import backbone_class
+from keras_distill.experiments.sources import TeacherSource
 from keras_distill.layer_maps import uniform_layer_map
+from keras_distill.students import Shrink
 from keras_distill.students import bilstm
 from keras_distill.students import mean_pooled_classifier
+from keras_distill.students import ngram
 from keras_distill.students import shrink
 from keras_distill.students import text_cnn
 
@@ -26,7 +30,7 @@ SIZES = {
 }
 
 
-def bert(num_layers=6, **kwargs):
+def fresh_bert(num_layers=6, **kwargs):
     kwargs = {"vocabulary_size": VOCABULARY, **SIZES, **kwargs}
     return randomized(models.BertBackbone(num_layers=num_layers, **kwargs))
 
@@ -38,7 +42,7 @@ def randomized(model):
     return model
 
 
-def backbone(family, num_layers=6):
+def fresh_backbone(family, num_layers=4):
     cls = getattr(models, f"{family}Backbone")
     kwargs = {"num_layers": num_layers, **SIZES}
     kwargs["vocab_size" if family == "Electra" else "vocabulary_size"] = (
@@ -49,6 +53,11 @@ def backbone(family, num_layers=6):
     if family == "Albert":
         kwargs.update(num_groups=2, num_inner_repetitions=2)
     return randomized(cls(**kwargs))
+
+
+# Teachers, which nothing changes.
+bert = functools.cache(fresh_bert)
+backbone = functools.cache(fresh_backbone)
 
 
 def tokens(length, padding=0):
@@ -79,6 +88,13 @@ SMALL = {
     ),
     "cnn_rank": lambda: text_cnn(
         CLASSES, (VOCABULARY, WIDTH), embedding_rank=4, filters=8
+    ),
+    "cnn_ngrams": lambda: text_cnn(
+        CLASSES, (VOCABULARY, WIDTH), filters=8, ngram_buckets=64
+    ),
+    "ngram_mean": lambda: ngram(CLASSES, (VOCABULARY, WIDTH), buckets=4096),
+    "ngram_mean_rank": lambda: ngram(
+        CLASSES, (VOCABULARY, WIDTH), 4, buckets=64, width=WIDTH, hidden=8
     ),
     "bilstm_max": lambda: bilstm(CLASSES, (VOCABULARY, WIDTH), units=8),
     "bilstm_mean": lambda: bilstm(
@@ -152,7 +168,7 @@ def test_text_cnn_equals_reference():
     )
 
 
-@pytest.mark.parametrize("student", ["cnn_345", "bilstm_max"])
+@pytest.mark.parametrize("student", ["cnn_345", "ngram_mean", "bilstm_max"])
 def test_reads_the_teachers_inputs(student):
     model = small(student)
     x = tokens(5)
@@ -164,7 +180,7 @@ def test_reads_the_teachers_inputs(student):
     np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("student", [text_cnn, bilstm])
+@pytest.mark.parametrize("student", [text_cnn, bilstm, ngram])
 @pytest.mark.parametrize(
     "wrap",
     [
@@ -237,19 +253,50 @@ assert "keras_distill" not in sys.modules
     )
 
 
-def classifier(family="Bert", num_layers=6):
+@functools.cache
+def classifier(family="Bert", num_layers=4):
     task = getattr(models, f"{family}TextClassifier")
-    return randomized(task(backbone(family, num_layers), num_classes=CLASSES))
+    encoder = fresh_backbone(family, num_layers)
+    return randomized(task(encoder, num_classes=CLASSES))
 
 
-FAMILIES = ["Bert", "Roberta", "DistilBert", "Albert", "Electra"]
-WITH_CLASSIFIER = FAMILIES[:4]
+FAMILIES = [
+    *("Bert", "Roberta", "DistilBert", "Albert"),
+    *("XLMRoberta", "DebertaV3", "Electra"),
+]
+WITH_CLASSIFIER = FAMILIES[:-1]
+
+
+@pytest.mark.parametrize(
+    ("preset", "kind"),
+    [
+        ("f_net_base_en", models.FNetBackbone),
+        ("xlm_roberta_base_multi", models.XLMRobertaBackbone),
+        ("bert_tiny_en_uncased", models.BertBackbone),
+        ("some_preset", None),
+    ],
+)
+def test_a_preset_tells_its_kind_before_it_is_loaded(preset, kind):
+    assert backbone_class(preset) is kind
+    if kind is models.FNetBackbone:
+        with pytest.raises(ValueError, match="BertBackbone.*FNetBackbone"):
+            Shrink().check_backbone(kind)
+    else:
+        Shrink().check_backbone(kind)
+
+
+def test_a_folder_tells_its_kind_too(tmp_path):
+    models.FNetBackbone(20, 1, 8, 8).save_to_preset(tmp_path)
+    source = TeacherSource(str(tmp_path))
+    assert source.backbone is models.FNetBackbone
+    (tmp_path / "config.json").write_text("[]")
+    assert source.backbone is None
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_full_depth_copy_has_the_teachers_states(family):
     teacher = backbone(family)
-    student = shrink(teacher, num_layers=6)
+    student = shrink(teacher, num_layers=4)
     assert type(student) is type(teacher)
     x = tokens(6)
     np.testing.assert_array_equal(call(student, x), call(teacher, x))
@@ -258,7 +305,7 @@ def test_full_depth_copy_has_the_teachers_states(family):
 @pytest.mark.parametrize("family", WITH_CLASSIFIER)
 def test_full_depth_copy_of_a_task_has_the_teachers_logits(family):
     teacher = classifier(family)
-    student = shrink(teacher, num_layers=6)
+    student = shrink(teacher, num_layers=4)
     assert type(student) is type(teacher)
     x = tokens(6)
     np.testing.assert_array_equal(call(student, x), call(teacher, x))
@@ -347,6 +394,7 @@ def test_training_the_student_leaves_the_teacher_as_it_is():
     teacher = classifier()
     before = [weight.numpy() for weight in teacher.weights]
     student = shrink(teacher, num_layers=2)
+    student.run_eagerly = True
     student.train_on_batch(tokens(4), np.zeros(2))
     for weight, value in zip(teacher.weights, before):
         np.testing.assert_array_equal(weight.numpy(), value)
@@ -363,12 +411,12 @@ def on_pooled_output(encoder):
 @pytest.mark.parametrize(
     ("build", "frozen"),
     [
-        (lambda: bert(2), 0),
-        (lambda: classifier("Bert", 2), 0),
-        (lambda: on_pooled_output(bert(2)), 0),
+        (lambda: fresh_bert(2), 0),
+        (lambda: models.BertTextClassifier(fresh_bert(2), CLASSES), 0),
+        (lambda: on_pooled_output(fresh_bert(2)), 0),
         # Nothing follows the pooler's kernel and bias.
-        (lambda: mean_pooled_classifier(bert(2), CLASSES), 2),
-        (lambda: mean_pooled_classifier(backbone("Roberta"), CLASSES), 0),
+        (lambda: mean_pooled_classifier(fresh_bert(2), CLASSES), 2),
+        (lambda: mean_pooled_classifier(fresh_backbone("Roberta"), CLASSES), 0),
     ],
     ids=["backbone", "task", "pooled", "mean_pooled", "without_pooler"],
 )
@@ -390,6 +438,7 @@ def test_task_keeps_the_preprocessor():
     )
     student = shrink(teacher, num_layers=1)
     assert student.preprocessor is teacher.preprocessor
+    student.run_eagerly = True
     assert student.predict(["good", "bad"], verbose=0).shape == (2, CLASSES)
 
 
@@ -431,7 +480,7 @@ class Subclassed(keras.Model):
 
 
 def quantized():
-    teacher = bert(1)
+    teacher = fresh_bert(1)
     teacher.pooled_dense.quantize("int8")
     return teacher
 
@@ -453,6 +502,7 @@ WRONG = [
     (lambda: text_cnn(2, TABLE, kernel_sizes=()), r"kernel_sizes=\(\)"),
     (lambda: text_cnn(2, TABLE, kernel_sizes=(0, 2)), r"kernel_sizes=0"),
     (lambda: text_cnn(2, TABLE, kernel_sizes=(3, 3)), r"raise `filters`"),
+    (lambda: text_cnn(2, TABLE, ngram_buckets=0), r"ngram_buckets=0"),
     (lambda: bilstm(2, TABLE, units=0), r"units=0"),
     (lambda: bilstm(2, TABLE, pooling="cls"), r"pooling='cls'"),
     (lambda: mean_pooled_classifier(bert(1), 0), r"num_classes=0"),

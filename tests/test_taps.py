@@ -1,5 +1,8 @@
 """What a tap reads, against a second model with many outputs."""
 
+import dataclasses
+import threading
+
 import keras
 import keras_hub
 import numpy as np
@@ -239,6 +242,61 @@ def test_an_instance_attribute_of_the_caller_comes_back():
         model(tiny.data(3)[0])
     assert inner.value(tap).shape == (3, 8)
     assert vars(tap.layer)["call"] is mine
+
+
+def test_recordings_that_overlap_end_in_any_order():
+    model = tiny.mlp()
+    tap = taps.resolve(model, "hidden")
+    x = tiny.data(3)[0]
+    first, second = record([tap]), record([tap])
+    one, two = first.__enter__(), second.__enter__()
+    model(x)
+    first.__exit__(None, None, None)
+    model(x + 1)
+    second.__exit__(None, None, None)
+    assert "call" not in vars(tap.layer)
+    model(x)
+    again = dataclasses.replace(tap, call_index=1)
+    np.testing.assert_array_equal(one.value(tap), two.value(tap))
+    assert two.value(again).shape == (3, 8)
+    for recording, call in ((one, 1), (two, 2)):
+        with pytest.raises(ValueError, match=f"was called {call} times"):
+            recording.value(dataclasses.replace(tap, call_index=call))
+
+
+def test_recordings_of_other_threads_are_not_heard():
+    model = tiny.mlp()
+    tap = taps.resolve(model, "hidden")
+    rows, found = (2, 5), {}
+    inside, called = threading.Barrier(2), threading.Barrier(2)
+
+    def work(count):
+        with record([tap]) as recording:
+            inside.wait(10)
+            model(np.ones((count, *model.input_shape[1:]), "float32"))
+            called.wait(10)
+        found[count] = recording
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in rows]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert "call" not in vars(tap.layer)
+    for count in rows:
+        assert found[count].value(tap).shape == (count, 8)
+        with pytest.raises(ValueError, match="was called 1 times"):
+            found[count].value(dataclasses.replace(tap, call_index=1))
+
+
+def test_a_recording_of_maps_and_one_of_outputs_share_a_layer():
+    model = tiny.backbone(1)
+    (maps,) = taps.attention_maps(model)
+    output = dataclasses.replace(maps, kind="output")
+    with record([maps]) as one, record([output]) as two:
+        model(inputs_of(model))
+    assert one.value(maps).shape[1] == 2
+    np.testing.assert_array_equal(one.value(output), two.value(output))
 
 
 def test_the_mask_comes_with_the_value():

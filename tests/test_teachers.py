@@ -7,14 +7,16 @@ import tiny
 from scipy.special import log_softmax
 from scipy.special import softmax
 
+from keras_distill import inputs
 from keras_distill import teachers
+from keras_distill._backend import symbolic_inputs
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(3, 5, 4)).astype("float32")
 
 
 def constant(value):
-    return lambda inputs: value
+    return lambda inputs, training: value
 
 
 @pytest.mark.parametrize("weights", [None, [1, 1, 1], [1, 0, 3], [0, 0, 2.5]])
@@ -79,26 +81,26 @@ def test_a_functional_model_gets_the_entries_it_has_names_for():
     named = {name: keras.Input((2,), name=name) for name in ("a", "b")}
     model = keras.Model(named, keras.layers.Add()(list(named.values())))
     x = {name: np.full((1, 2), i) for i, name in enumerate("abc", start=1)}
-    np.testing.assert_array_equal(teachers.call_model(model, x), [[3, 3]])
+    np.testing.assert_array_equal(inputs.call_model(model, x), [[3, 3]])
     with pytest.raises(ValueError, match=r"missing: \['b'\]"):
-        teachers.call_model(model, {"a": x["a"]})
+        inputs.call_model(model, {"a": x["a"]})
 
 
 def test_training_reaches_the_models_that_take_it():
     model = tiny.mlp(dropout=0.5)
     x, _ = tiny.data()
-    off = teachers.call_model(model, x)
-    np.testing.assert_array_equal(off, teachers.call_model(model, x))
-    assert not np.array_equal(off, teachers.call_model(model, x, True))
+    off = inputs.call_model(model, x)
+    np.testing.assert_array_equal(off, inputs.call_model(model, x))
+    assert not np.array_equal(off, inputs.call_model(model, x, True))
     plain = tiny.subclassed()
-    np.testing.assert_array_equal(teachers.call_model(plain, x, True), plain(x))
+    np.testing.assert_array_equal(inputs.call_model(plain, x, True), plain(x))
 
 
 def test_symbolic_inputs_of_models_that_have_none():
-    assert teachers.symbolic_inputs(tiny.Subclassed()) is None
-    assert teachers.symbolic_inputs(tiny.subclassed()) is None
-    assert teachers.symbolic_inputs(keras.Sequential()) is None
-    assert teachers.symbolic_inputs(tiny.mlp()).shape == (None, tiny.FEATURES)
+    assert symbolic_inputs(tiny.Subclassed()) is None
+    assert symbolic_inputs(tiny.subclassed()) is None
+    assert symbolic_inputs(keras.Sequential()) is None
+    assert symbolic_inputs(tiny.mlp()).shape == (None, tiny.FEATURES)
 
 
 @pytest.mark.parametrize(

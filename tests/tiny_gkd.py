@@ -79,7 +79,7 @@ def distiller(models=None, optimizer=None, compiled=False, **kwargs):
 
 
 @contextlib.contextmanager
-def drawn(model):
+def completed(model):
     """A list that gets the batches which `model` learns from."""
     seen, fill = [], model.rollout.fill
 

@@ -5,6 +5,7 @@ import collections
 import itertools
 
 from keras_distill._checks import check_between
+from keras_distill._scripts import units
 from keras_distill.augment.words import replace_each
 
 EDGE = ""
@@ -21,7 +22,8 @@ class SameContextReplacement:
 
     Args:
         texts: Iterable of strings to learn the contexts from: train text
-            alone. Words are what spaces separate; case is told apart.
+            alone. Words are as in `kd.augment.transfer_set`; case is told
+            apart.
         probability: Float, of each word. Defaults to `0.1`.
 
     Raises:
@@ -45,7 +47,8 @@ class SameContextReplacement:
         self.probability = probability
         counts = collections.defaultdict(collections.Counter)
         for text in texts:
-            words = [EDGE, *text.split(), EDGE]
+            # Plain strings: what replaces must not bring its own blanks.
+            words = [EDGE, *map(str, units(text)), EDGE]
             for left, word, right in zip(words, words[1:], words[2:]):
                 counts[left, right][word] += 1
         self._words = {}

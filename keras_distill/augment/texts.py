@@ -1,15 +1,23 @@
 """Text files, and telling whether two texts are the same."""
 
 import hashlib
-import pathlib
 import re
 import unicodedata
 
-WORD = re.compile(r"\w+")
+from keras_distill._scripts import MARKS
+from keras_distill._scripts import without_blanks
+from keras_distill._text_files import numbered_lines
+from keras_distill._text_files import read_text
+from keras_distill._text_files import shown_path
+
+# Vowels are marks in many scripts, and no letters to `\w`.
+WORD = re.compile(f"[\\w{MARKS}]+")
 
 
 def text_key(text):
     """A hash that texts share which differ in case, spaces or punctuation.
+
+    Symbols, emoji among them, pass for punctuation.
 
     Args:
         text: String.
@@ -21,11 +29,14 @@ def text_key(text):
 
     >>> text_key("A  good film.") == text_key("a good film")
     True
+    >>> text_key("很好，很 好！") == text_key("很好很好")
+    True
     >>> text_key("?") == text_key("!")  # Nothing else is left to compare.
     False
     """
     text = unicodedata.normalize("NFKC", text).casefold()
-    normal = " ".join(WORD.findall(text)) or "".join(text.split())
+    words = without_blanks(" ".join(WORD.findall(text)))
+    normal = words or "".join(text.split())
     return hashlib.blake2b(normal.encode(), digest_size=16).digest()
 
 
@@ -93,14 +104,15 @@ def read_texts(path):
     """The texts of a file, one a line.
 
     Args:
-        path: Path of a UTF-8 text file. Empty lines are left out.
+        path: Path of a text file, UTF-8, or UTF-16 with its mark. Empty
+            lines are left out.
 
     Returns:
         List of strings, without spaces around them.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if the file has no text, or is not UTF-8.
+        ValueError: if the file has no text, or is no text.
 
     Example:
 
@@ -108,22 +120,10 @@ def read_texts(path):
     Traceback (most recent call last):
     FileNotFoundError: There is no such file. Received: path='more.txt'
     """
-    path = pathlib.Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"There is no such file. Received: path={str(path)!r}"
-        )
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"The file must be UTF-8 text. Received: path={str(path)!r}, "
-            f"{error}"
-        ) from error
-    texts = [line.strip() for line in lines if line.strip()]
-    if not texts:
+    lines = numbered_lines(read_text(path))
+    if not lines:
         raise ValueError(
             "The file must hold one text a line. Received: "
-            f"path={str(path)!r}, which has none"
+            f"path={shown_path(path)}, which has none"
         )
-    return texts
+    return [line.strip() for _, line in lines]

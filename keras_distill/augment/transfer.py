@@ -3,8 +3,11 @@
 import hashlib
 import os
 import random
+import unicodedata
 
 from keras_distill._checks import check_integer
+from keras_distill._scripts import join
+from keras_distill._scripts import units
 from keras_distill.augment.same_context import SameContextReplacement
 from keras_distill.augment.texts import deduplicate
 from keras_distill.augment.texts import keys_of
@@ -14,6 +17,9 @@ from keras_distill.augment.texts import text_key
 from keras_distill.augment.words import Chain
 from keras_distill.augment.words import MaskOrReplace
 from keras_distill.augment.words import NGramSampling
+from keras_distill.augment.words import masks_of
+
+MOST_TRIES = 10**8
 
 
 def transfer_set(
@@ -22,17 +28,21 @@ def transfer_set(
     """Makes new texts, without labels, for a teacher to label.
 
     Each text is changed `times` times by a method drawn for each copy. What
-    comes out is new: no two are the same, none is one of `texts`, and none is
-    in `exclude`, whose test and dev texts a random n-gram could hit. The
+    comes out is new: no two are the same, none is one of `texts`, none is in
+    `exclude`, whose test and dev texts a random n-gram could hit, and none is
+    masks and punctuation alone. The
     result follows from the arguments alone, in every process and on every
     machine, and what becomes of a text does not depend on the other texts,
     but through `methods` and duplicates.
 
     Args:
         texts: Sequence of strings, the train texts, or an object with
-            `texts`. Words are what spaces separate.
+            `texts`. Words are what spaces separate; in scripts that are
+            written without spaces (Chinese, Japanese, Thai, Lao, Khmer,
+            Burmese) each character is one, and texts are put together again
+            as they were, with spaces around a mask.
         times: Integer, at least 0, tries for each text; duplicates are left
-            out. Defaults to `20`.
+            out. At most 100 million tries in all. Defaults to `20`.
         seed: Integer. Defaults to `0`.
         exclude: Sequence of collections of texts, such as `(dev, test)`.
         methods: Callables `method(words, rng) -> words`, such as
@@ -61,21 +71,24 @@ def transfer_set(
     """
     texts = listed(texts)
     check_integer("times", times, minimum=0)
+    if times * len(texts) > MOST_TRIES:
+        raise ValueError(
+            "`times` makes more texts than can be made in a day and held in "
+            f"memory. Expected at most {MOST_TRIES:,} tries, "
+            f"{MOST_TRIES // len(texts):,} for each of {len(texts):,} texts. "
+            f"Received: times={times:,}"
+        )
     check_integer("seed", seed)
     if methods is None:
         methods = [tang_method(texts)] if times else []
     methods = _check_methods(methods, times)
     seen = keys_of((texts, *_collections(exclude)))
     made = []
-    for text in texts:
-        for copy in range(times):
-            rng = random.Random(_digest(seed, copy, text))
-            method = methods[rng.randrange(len(methods))]
-            new = " ".join(method(text.split(), rng))
-            key = text_key(new)
-            if new and key not in seen:
-                seen.add(key)
-                made.append(new)
+    for new in _variations(texts, times, seed, methods):
+        key = text_key(new)
+        if key not in seen:
+            seen.add(key)
+            made.append(new)
     if unlabelled is not None:
         if isinstance(unlabelled, (str, os.PathLike)):
             unlabelled = read_texts(unlabelled)
@@ -89,6 +102,24 @@ def tang_method(texts):
         MaskOrReplace(SameContextReplacement(texts)),
         NGramSampling(),
     )
+
+
+def _variations(texts, times, seed, methods):
+    """Yields changed texts, but none of masks and punctuation alone."""
+    masks = masks_of(methods)
+    for text in texts:
+        words = units(text)
+        for copy in range(times):
+            rng = random.Random(_digest(seed, copy, text))
+            method = methods[rng.randrange(len(methods))]
+            found = method(list(words), rng)
+            if any(unit not in masks and _is_said(unit) for unit in found):
+                yield join(found)
+
+
+def _is_said(unit):
+    """Whether there is more in a unit than punctuation."""
+    return any(unicodedata.category(c)[0] not in "PZ" for c in unit)
 
 
 def _collections(exclude):

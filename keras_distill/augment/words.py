@@ -194,6 +194,24 @@ class Chain:
         return words
 
 
+def masks_of(methods):
+    """The strings that methods write in the place of words.
+
+    Args:
+        methods: Callables; of a `Chain`, what it is made of.
+
+    Returns:
+        Set of strings, `"[MASK]"` among them.
+    """
+    found = {MASK}
+    for method in methods:
+        if isinstance(method, Chain):
+            found |= masks_of(method.methods)
+        elif isinstance(method, (Masking, MaskOrReplace)):
+            found.add(method.mask)
+    return found
+
+
 def replace_each(words, rng, probability, replace):
     """Replaces each word with `probability` by `replace(position)`."""
     return [

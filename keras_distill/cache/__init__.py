@@ -1,7 +1,7 @@
 """The teacher's signals on disk: written once, attached to the data."""
 
-from keras_distill.cache._files import CacheError as CacheError
 from keras_distill.cache.beam import write_with_beam as write_with_beam
+from keras_distill.cache.folders import CacheError as CacheError
 from keras_distill.cache.forms import Sampled as Sampled
 from keras_distill.cache.forms import TopK as TopK
 from keras_distill.cache.layout import Layout as Layout

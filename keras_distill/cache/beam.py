@@ -6,10 +6,10 @@ import importlib.util
 import tensorflow as tf
 
 from keras_distill.cache import elements
-from keras_distill.cache._files import lock
+from keras_distill.cache.folders import lock
 from keras_distill.cache.writer import begin
+from keras_distill.cache.writer import finish_shard
 from keras_distill.cache.writer import prepare
-from keras_distill.cache.writer import whole_shard
 from keras_distill.cache.writer import write
 
 
@@ -44,7 +44,7 @@ class ShardWriter:
         keys, inputs = next(elements.shards(rows, size))
         if not self.job.labeller.features:
             self.job.labeller.describe(inputs)
-        return whole_shard(self.job, number, keys, inputs)["examples"]
+        return finish_shard(self.job, number, keys, inputs)["examples"]
 
 
 def require():

@@ -8,11 +8,11 @@ example.
 import keras
 import tensorflow as tf
 
-from keras_distill.cache._files import CacheError
-from keras_distill.teachers import symbolic_inputs
+from keras_distill._backend import symbolic_inputs
+from keras_distill.cache.folders import CacheError
 
 ROLES = {"teacher", "student"}
-KEYS = 2**63 - 1
+KEYS = 2**63 - 1  # A TFRecord's integers are int64.
 
 
 def check_dataset(dataset):
@@ -66,7 +66,7 @@ def student_inputs(x):
     return x["student"] if _has_roles(x) else x
 
 
-def mapped(dataset, function):
+def map_elements(dataset, function):
     """`dataset.map` with one argument, whatever an element is."""
     is_tuple = isinstance(dataset.element_spec, tuple)
 
@@ -101,6 +101,8 @@ def has_batches(dataset, models, given):
     Raises:
         ValueError: if it cannot be told.
     """
+    # A scalar, such as a label, has no room for a batch. Otherwise the
+    # teacher's own inputs tell, and last an unknown first size everywhere.
     specs = tf.nest.flatten(dataset.element_spec)
     if any(spec.shape.rank == 0 for spec in specs):
         found = False
@@ -125,8 +127,6 @@ def has_batches(dataset, models, given):
 
 def _rank_difference(x, models):
     known = symbolic_inputs(models[0])
-    if known is None:  # A Sequential model that was never called has these.
-        known = getattr(models[0], "inputs", None)
     if known is None:
         return None
     if isinstance(known, dict) and isinstance(x, dict):
@@ -140,6 +140,7 @@ def _rank_difference(x, models):
 
 def key(x):
     """The key of one example, from the tensors that the teacher reads."""
+    # Serialised, a tensor carries its dtype and shape into the fingerprint.
     leaves = [tf.io.serialize_tensor(leaf) for leaf in tf.nest.flatten(x)]
     return tf.strings.to_hash_bucket_fast(tf.strings.join(leaves), KEYS)
 
@@ -151,7 +152,7 @@ def keyed(rows):
         x = teacher_inputs(inputs_of(element))
         return key(x), x
 
-    return mapped(rows, pair)
+    return map_elements(rows, pair)
 
 
 def shards(rows, shard_size):

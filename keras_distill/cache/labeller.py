@@ -5,6 +5,7 @@ import numpy as np
 
 from keras_distill import taps
 from keras_distill._backend import output_spec
+from keras_distill._masks import padding_mask
 from keras_distill.cache import records
 from keras_distill.cache.forms import FULL
 from keras_distill.cache.forms import Sampled
@@ -64,7 +65,7 @@ class SignalModel(keras.Model):
     def call(self, inputs):
         wanted = [tap for _, found in self.states.values() for tap in found]
         with record(wanted) as recording:
-            outputs = self.teacher(inputs)
+            outputs = self.teacher.outputs(inputs)
         signal = {}
         if self.form is not None:
             signal[LOGITS] = keras.tree.map_structure(self._formed, outputs)
@@ -97,11 +98,6 @@ def _runner(model):
         return keras.tree.map_structure(np.asarray, traces[shapes](tensors))
 
     return run
-
-
-def padding_mask(inputs):
-    """The padding mask among the teacher's inputs, or None."""
-    return inputs.get("padding_mask") if isinstance(inputs, dict) else None
 
 
 def token_counts(inputs):
@@ -188,6 +184,7 @@ class Labeller:
         return output_spec(self.model.call, specs)
 
     def _narrower(self, inputs):
+        # What changes its size with the inputs' width has one for the tokens.
         width = padding_mask(inputs).shape[1]
         other = width - 1 if width > 1 else width + 1
         try:
@@ -237,6 +234,8 @@ class Labeller:
         return encoded
 
     def _batch(self, inputs, counts, chosen):
+        # Always full: the sums of a matrix product, and so the stored bytes,
+        # may depend on the number of rows.
         room = self.layout.batch_size - len(chosen)
         rows = np.concatenate([chosen, np.repeat(chosen[-1:], room)])
         batch = keras.tree.map_structure(lambda array: array[rows], inputs)

@@ -1,21 +1,25 @@
 """`manifest.json`: what a cache holds, and what it belongs to."""
 
 import dataclasses
-import hashlib
-import importlib.metadata
 import json
 
 import keras
 import numpy as np
 
+from keras_distill._files import DamagedFileError
+from keras_distill._files import content_hash
+from keras_distill._files import json_hash
+from keras_distill._files import read_json
+from keras_distill._files import versions
+from keras_distill._files import write_json
 from keras_distill.cache import records
-from keras_distill.cache._files import CacheError
-from keras_distill.cache._files import atomic
+from keras_distill.cache.folders import CacheError
 from keras_distill.cache.forms import Sampled
 from keras_distill.teachers import Ensemble
 
 FILE = "manifest.json"
-FORMAT = 1
+CHECKSUM = "checksum"
+FORMAT = 2
 PACKAGES = ("keras-distill", "keras", "tensorflow", "numpy")
 
 
@@ -24,42 +28,39 @@ def teacher_fingerprint(teacher):
 
     Names and paths do not count: they depend on what was built before.
     """
-    total = hashlib.sha256()
+    parts = []
     if isinstance(teacher.source, Ensemble):
         source = teacher.source
-        total.update(f"{source.average} {source.weights}".encode())
+        parts.append(f"{source.average} {source.weights}")
     for model in teacher.models:
-        total.update(f"{len(model.weights)} weights".encode())
+        parts.append(f"{len(model.weights)} weights")
         for weight in model.weights:
-            array = np.ascontiguousarray(keras.ops.convert_to_numpy(weight))
-            total.update(f"{array.dtype} {array.shape}".encode())
-            total.update(array.tobytes())
-    return total.hexdigest()
+            parts.append(keras.ops.convert_to_numpy(weight))
+    return content_hash(parts)
 
 
 def data_fingerprint(keys):
     """SHA-256 of the keys of examples, in their order."""
-    return hashlib.sha256(np.asarray(keys, "<i8").tobytes()).hexdigest()
+    return content_hash([np.asarray(keys, "<i8").tobytes()])
 
 
-def versions():
-    """Versions of what the bytes of the shards depend on."""
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"backend": keras.backend.backend(), **found}
+def written_with():
+    """Backend and versions that the bytes of the shards depend on."""
+    return {"backend": keras.backend.backend(), **versions(PACKAGES)}
 
 
-def plain(settings):
+def as_json(settings):
     """`settings` as JSON holds them.
 
     Raises:
         ValueError: if it cannot.
     """
     try:
-        return json.loads(json.dumps(settings, sort_keys=True))
-    except TypeError as error:
+        return json.loads(json.dumps(settings, sort_keys=True, allow_nan=False))
+    except (TypeError, ValueError) as error:
         raise ValueError(
             "`settings` must be what JSON can hold: dicts, lists, strings, "
-            f"numbers. Received: settings={settings!r} ({error})"
+            f"finite numbers. Received: settings={settings!r} ({error})"
         ) from error
 
 
@@ -103,8 +104,7 @@ class Manifest:
     @property
     def data(self):
         """SHA-256 over the fingerprints of the shards' data."""
-        parts = "".join(shard["data"] for shard in self.shards)
-        return hashlib.sha256(parts.encode()).hexdigest()
+        return content_hash(shard["data"] for shard in self.shards)
 
     @property
     def bytes_per_example(self):
@@ -128,8 +128,7 @@ class Manifest:
             "bytes_per_example": self.bytes_per_example,
             "bytes_per_token": self.bytes_per_token,
         }
-        with atomic(folder / FILE) as temporary:
-            temporary.write_text(json.dumps(known, indent=1) + "\n")
+        write_json(folder / FILE, known | {CHECKSUM: json_hash(known)})
 
     @classmethod
     def load(cls, folder):
@@ -139,14 +138,13 @@ class Manifest:
             CacheError: if it cannot be read.
         """
         try:
-            known = json.loads((folder / FILE).read_text())
+            known = read_json(folder / FILE)
         except FileNotFoundError:
             return None
-        except ValueError as error:
-            raise CacheError(
-                f"The manifest of the cache {str(folder)!r} is damaged: "
-                f"{error}. Remove the folder and write the cache again"
-            ) from error
+        except (OSError, DamagedFileError) as error:
+            raise _damaged(folder, error) from error
+        if not isinstance(known, dict):
+            raise _damaged(folder, f"it holds a {type(known).__name__}")
         fields = {field.name for field in dataclasses.fields(cls)}
         if known.get("format") != FORMAT or not fields <= set(known):
             raise CacheError(
@@ -154,6 +152,9 @@ class Manifest:
                 f"{known.get('format')!r}, this version reads format {FORMAT}. "
                 "Remove the folder and write the cache again"
             )
+        checksum = known.pop(CHECKSUM, None)
+        if checksum != json_hash(known):
+            raise _damaged(folder, "its checksum differs")
         return cls(**{name: known[name] for name in fields})
 
     def described(self):
@@ -169,6 +170,14 @@ class Manifest:
             else:
                 found[name] = records.Feature(name, known["dtype"], shape)
         return found
+
+
+def _damaged(folder, reason):
+    # Without it nobody knows whose signals the shards are.
+    return CacheError(
+        f"The manifest of the cache {str(folder)!r} is damaged: {reason}. "
+        "Remove the folder and write the cache again"
+    )
 
 
 def feature_table(features):

@@ -1,23 +1,25 @@
 """`attach`: stored signals beside the data they belong to."""
 
-import pathlib
+import os
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_distill._files import file_hash
+from keras_distill._masks import padding_mask
 from keras_distill.cache import elements
 from keras_distill.cache import records
-from keras_distill.cache._files import CacheError
-from keras_distill.cache._files import checksum
+from keras_distill.cache.folders import CacheError
+from keras_distill.cache.folders import folder_of
 from keras_distill.cache.manifests import Manifest
+from keras_distill.cache.manifests import as_json
 from keras_distill.cache.manifests import data_fingerprint
-from keras_distill.cache.manifests import plain
 from keras_distill.cache.manifests import teacher_fingerprint
 from keras_distill.teachers import Teacher
 
-ANY = "any"
-START = 256
+ANY = object()  # None are settings, too.
+ORDER_CHECKED = 256
 
 
 def attach(dataset, path, teacher=None, settings=ANY):
@@ -39,7 +41,7 @@ def attach(dataset, path, teacher=None, settings=ANY):
         teacher: The teacher, to make sure that the cache is its own.
             Optional.
         settings: The settings that the cache must have been written with.
-            Optional.
+            Optional; None are settings, too.
 
     Returns:
         `tf.data.Dataset` of single examples, to be shuffled and batched. `x`
@@ -69,13 +71,13 @@ def attach(dataset, path, teacher=None, settings=ANY):
     (3, 2)
     """
     elements.check_dataset(dataset)
-    folder = pathlib.Path(path)
+    folder = folder_of(path)
     manifest = _loaded(folder)
     if teacher is not None:
         _check_teacher(manifest, Teacher(teacher), folder)
     _check_settings(manifest, settings)
     _check_files(manifest, folder)
-    rows = _rows(dataset, manifest)
+    rows = _single_examples(dataset, manifest)
     _check_data(manifest, folder, rows)
     return _attached(manifest, folder, rows)
 
@@ -104,9 +106,9 @@ def _check_teacher(manifest, teacher, folder):
 
 
 def _check_settings(manifest, settings):
-    if isinstance(settings, str) and settings == ANY:
+    if settings is ANY:
         return
-    expected, settings = manifest.identity["settings"], plain(settings)
+    expected, settings = manifest.identity["settings"], as_json(settings)
     if settings != expected:
         raise CacheError(
             "The cache was written with other settings. Expected: "
@@ -116,32 +118,40 @@ def _check_settings(manifest, settings):
 
 def _check_files(manifest, folder):
     """Raises `CacheError` unless the shards are what was written."""
-    remedy = "Remove it and call `kd.cache.write` again, which restores it"
     for shard in manifest.shards:
-        path = folder / shard["file"]
-        if not path.exists():
+        damage = _damage(folder / shard["file"], shard)
+        if damage:
             raise CacheError(
-                f"The shard {shard['file']} of the cache {str(folder)!r} is "
-                "missing. Call `kd.cache.write` again, which restores it"
-            )
-        size = path.stat().st_size
-        if size != shard["bytes"]:
-            raise CacheError(
-                f"The shard {shard['file']} of the cache {str(folder)!r} is "
-                f"truncated or altered. Expected: {shard['bytes']} bytes. "
-                f"Received: {size}. {remedy}"
-            )
-        if checksum(path) != shard["sha256"]:
-            raise CacheError(
-                f"The shard {shard['file']} of the cache {str(folder)!r} was "
-                f"altered: its checksum differs. {remedy}"
+                f"The shard {shard['file']} of the cache {str(folder)!r} "
+                f"{damage}. Remove it and call `kd.cache.write` again, which "
+                "restores it"
             )
 
 
-def _rows(dataset, manifest):
-    """Single examples, if the data have the inputs of the cache."""
+def _damage(path, shard):
+    """What is wrong with a shard, in words; an empty string for nothing."""
+    if not os.path.lexists(path):
+        return "is missing"
+    if not path.is_file():
+        return "is no file"
+    size = path.stat().st_size
+    if size != shard["bytes"]:
+        return (
+            f"is truncated or altered. Expected: {shard['bytes']} bytes. "
+            f"Received: {size}"
+        )
+    try:
+        altered = file_hash(path) != shard["sha256"]
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return "was altered: its checksum differs" if altered else ""
+
+
+def _single_examples(dataset, manifest):
+    """`dataset` without batches, if it has the inputs of the cache."""
     x = elements.teacher_inputs(elements.inputs_of(dataset.element_spec))
     found, expected = elements.named_specs(x), manifest.identity["inputs"]
+    # In batches each input has one axis more.
     one_more = {
         name: {**spec, "rank": spec["rank"] + 1}
         for name, spec in expected.items()
@@ -152,7 +162,7 @@ def _rows(dataset, manifest):
     return dataset
 
 
-def _files(manifest, folder):
+def _paths(manifest, folder):
     return [str(folder / shard["file"]) for shard in manifest.shards]
 
 
@@ -164,21 +174,24 @@ def _stored_keys(files):
 def _check_data(manifest, folder, rows):
     """Raises `CacheError` unless these are the data, in the same order."""
     size = manifest.identity["layout"]["shard_size"]
-    keys = elements.mapped(elements.keyed(rows), lambda pair: pair[0])
+    keys = elements.map_elements(elements.keyed(rows), lambda pair: pair[0])
+    # Fingerprints of whole shards: only where one differs are its keys read.
     count = 0
     for number, found in enumerate(keys.batch(size).as_numpy_iterator()):
         count += len(found)
         if number < len(manifest.shards):
             expected = manifest.shards[number]
             if data_fingerprint(found) != expected["data"]:
-                _explain(manifest, folder, number * size, found)
+                _raise_difference(manifest, folder, number * size, found)
     if count != manifest.examples:
         raise CacheError(
             f"The cache {str(folder)!r} holds other data: "
             f"{manifest.examples} examples. Received: {count}"
         )
-    start = np.fromiter(keys.take(START).as_numpy_iterator(), "int64")
-    stored = _stored_keys(_files(manifest, folder)).take(START)
+    # A shuffled set gives other examples when it is read a second time; the
+    # first ones are enough to tell.
+    start = np.fromiter(keys.take(ORDER_CHECKED).as_numpy_iterator(), "int64")
+    stored = _stored_keys(_paths(manifest, folder)).take(ORDER_CHECKED)
     if not np.array_equal(start, list(stored.as_numpy_iterator())):
         raise CacheError(
             "The data have another order each time they are read. Shuffle "
@@ -186,9 +199,9 @@ def _check_data(manifest, folder, rows):
         )
 
 
-def _explain(manifest, folder, first, found):
+def _raise_difference(manifest, folder, first, found):
     """Raises the `CacheError` for data that differ in a shard."""
-    stored = _stored_keys(_files(manifest, folder))
+    stored = _stored_keys(_paths(manifest, folder))
     expected = np.fromiter(
         stored.skip(first).take(len(found)).as_numpy_iterator(), "int64"
     )
@@ -218,18 +231,18 @@ def _explain(manifest, folder, first, found):
     )
 
 
-def _tuples(structure):
+def _with_tuples(structure):
     """JSON's lists as the tuples they were."""
     if isinstance(structure, dict):
-        return {name: _tuples(value) for name, value in structure.items()}
+        return {name: _with_tuples(value) for name, value in structure.items()}
     if isinstance(structure, list):
-        return tuple(_tuples(value) for value in structure)
+        return tuple(_with_tuples(value) for value in structure)
     return structure
 
 
 def _width(x):
     """Tokens of one example, padding included."""
-    mask = x.get("padding_mask") if isinstance(x, dict) else None
+    mask = padding_mask(x)
     if mask is None:
         return 0
     return mask.shape[0] or tf.shape(mask)[0]
@@ -237,7 +250,7 @@ def _width(x):
 
 def _attached(manifest, folder, rows):
     features = manifest.described()
-    structure = _tuples(manifest.structure)
+    structure = _with_tuples(manifest.structure)
 
     def join(element, record):
         x = elements.inputs_of(element)
@@ -249,6 +262,8 @@ def _attached(manifest, folder, rows):
             "The data came in another order than the cache was written for. "
             "Shuffle what `kd.cache.attach` returns instead of what it gets",
         )
+        # Nothing reads an assertion's result: without this the graph of the
+        # data would drop it.
         with tf.control_dependencies([same]):
             length = tf.identity(length)
         width = _width(read)
@@ -262,8 +277,10 @@ def _attached(manifest, folder, rows):
         }
         return (joined, *element[1:]) if isinstance(element, tuple) else joined
 
-    stored = tf.data.TFRecordDataset(_files(manifest, folder))
+    stored = tf.data.TFRecordDataset(_paths(manifest, folder))
     pairs = tf.data.Dataset.zip(rows, stored)
-    attached = elements.mapped(pairs, lambda pair: join(*pair))
+    attached = elements.map_elements(pairs, lambda pair: join(*pair))
+    # `zip` ends with the shorter one: data that end early would end an epoch
+    # without a word. This says so, and tells `fit` the length.
     count = tf.data.experimental.assert_cardinality(manifest.examples)
     return attached.apply(count)

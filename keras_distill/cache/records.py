@@ -171,6 +171,7 @@ def to_bytes(name, array, dtype):
         ValueError: if a value is not a number, or too large for `dtype`.
     """
     array = checked(name, array)
+    # Looked for afterwards, with a message that says what to do.
     with np.errstate(over="ignore"):
         stored = array.astype(_numpy_dtype(dtype))
     if dtype in DTYPES:

@@ -4,10 +4,12 @@ import keras
 
 from keras_distill._checks import check_positive
 from keras_distill.cache.sparse import sparse_forward_kl
+from keras_distill.divergences._distributions import squared
+from keras_distill.losses.logits_loss import LogitsLoss
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
-class SparseForwardKL(keras.losses.Loss):
+class SparseForwardKL(LogitsLoss):
     """`KL(teacher || student)` from the sparse targets of a cache.
 
     The soft loss of a `kd.Distiller` whose batches come from
@@ -36,10 +38,11 @@ class SparseForwardKL(keras.losses.Loss):
         Anshumann et al., 2025, https://arxiv.org/abs/2503.16870, section 3.
     """
 
-    takes_sparse = True
+    reads_sparse = True
+    temperature = None  # What is stored cannot be tempered again.
 
     def __init__(self, stored_temperature=1.0, **kwargs):
-        super().__init__(**{"name": "sparse_forward_kl", **kwargs})
+        super().__init__(None, **{"name": "sparse_forward_kl", **kwargs})
         check_positive("stored_temperature", stored_temperature)
         self.stored_temperature = stored_temperature
 
@@ -51,11 +54,10 @@ class SparseForwardKL(keras.losses.Loss):
             y_pred,
             temperature,
         )
-        return temperature**2 * value
+        return squared(temperature, y_pred) * value
 
     def get_config(self):
         return {
             **super().get_config(),
-            "dtype": self.dtype,
             "stored_temperature": self.stored_temperature,
         }

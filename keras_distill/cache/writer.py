@@ -2,28 +2,31 @@
 
 import dataclasses
 import itertools
+import os
 import pathlib
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import message as protobuf
 
+from keras_distill._files import complete_file
+from keras_distill._files import file_hash
+from keras_distill._files import remove_drafts
 from keras_distill.cache import elements
 from keras_distill.cache import records
-from keras_distill.cache._files import CacheError
-from keras_distill.cache._files import atomic
-from keras_distill.cache._files import checksum
-from keras_distill.cache._files import lock
-from keras_distill.cache._files import remove_leftovers
+from keras_distill.cache.folders import CacheError
+from keras_distill.cache.folders import lock
+from keras_distill.cache.folders import made_folder
 from keras_distill.cache.forms import FULL
 from keras_distill.cache.forms import check_form
 from keras_distill.cache.labeller import Labeller
 from keras_distill.cache.layout import Layout
 from keras_distill.cache.manifests import Manifest
+from keras_distill.cache.manifests import as_json
 from keras_distill.cache.manifests import data_fingerprint
 from keras_distill.cache.manifests import feature_table
-from keras_distill.cache.manifests import plain
 from keras_distill.cache.manifests import teacher_fingerprint
-from keras_distill.cache.manifests import versions
+from keras_distill.cache.manifests import written_with
 from keras_distill.teachers import Teacher
 
 
@@ -121,7 +124,7 @@ def prepare(
     records.check_dtype(dtype)
     elements.check_dataset(dataset)
     layout = Layout() if layout is None else layout
-    settings = plain(settings)
+    settings = as_json(settings)
     holder = Teacher(teacher)
     if not holder.models:
         raise ValueError(
@@ -131,15 +134,14 @@ def prepare(
     labeller = Labeller(holder, logits, states, dtype, layout)
     if elements.has_batches(dataset, holder.models, layout.batched):
         dataset = dataset.unbatch()
-    folder = pathlib.Path(path)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = made_folder(path)
     identity = {
         "teacher": teacher_fingerprint(holder),
         "inputs": inputs_of_cache(dataset),
         "logits": getattr(logits, "identity", {"form": logits}),
         "dtype": dtype,
         "layout": layout.identity,
-        "versions": versions(),
+        "versions": written_with(),
         "settings": settings,
     }
     return Job(labeller, dataset, folder, identity)
@@ -153,7 +155,7 @@ def inputs_of_cache(rows):
 
 def _write(job):
     folder = job.folder
-    remove_leftovers(folder)
+    remove_drafts(folder)
     stream = elements.shards(job.rows, job.labeller.layout.shard_size)
     first = next(stream, None)
     if first is None:
@@ -161,7 +163,8 @@ def _write(job):
     manifest = begin(job, first[1])
     shards = []
     for keys, inputs in itertools.chain([first], stream):
-        shards.append(whole_shard(job, len(shards), keys, inputs))
+        shards.append(finish_shard(job, len(shards), keys, inputs))
+    # A cache of more data whose beginning is the same would fit until here.
     after = folder / shard_name(len(shards))
     if after.exists():
         raise CacheError(
@@ -204,7 +207,7 @@ def begin(job, inputs):
         manifest.save(folder)
         return manifest
     check_identity(known, job.identity, folder)
-    if plain(manifest.structure) != known.structure:
+    if as_json(manifest.structure) != known.structure:
         raise CacheError(
             f"The cache {str(folder)!r} was begun with other signals. "
             f"Expected: {known.structure}. Received: {manifest.structure}. "
@@ -213,7 +216,7 @@ def begin(job, inputs):
     return manifest
 
 
-def whole_shard(job, number, keys, inputs):
+def finish_shard(job, number, keys, inputs):
     """A shard's entry in the manifest; written unless it was finished."""
     return finished_shard(job.folder, number, keys) or write_shard(
         job.labeller, job.folder, number, keys, inputs
@@ -245,9 +248,10 @@ def write_shard(labeller, folder, number, keys, inputs):
     first = number * labeller.layout.shard_size
     path = folder / shard_name(number)
     signals = labeller.rows(inputs, first)
+    # Closed before it gets its name, or its last bytes would come later.
     with (
-        atomic(path) as temporary,
-        tf.io.TFRecordWriter(str(temporary)) as writer,
+        complete_file(path) as draft,
+        tf.io.TFRecordWriter(str(draft)) as writer,
     ):
         for key, (length, parts) in zip(keys, signals):
             writer.write(records.serialise(int(key), length, parts))
@@ -261,11 +265,18 @@ def finished_shard(folder, number, keys):
         CacheError: if it holds other examples.
     """
     path = folder / shard_name(number)
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
+    if not path.is_file():
+        raise CacheError(
+            f"{path.name} in the cache {str(folder)!r} is no file. Remove it "
+            "and write the cache again, which restores it"
+        )
     try:
         known, stored = describe_shard(path)
-    except tf.errors.DataLossError:  # Damaged since: written again.
+    # Damaged since, as the records' own checksums tell, or never of a cache:
+    # written again.
+    except (tf.errors.DataLossError, protobuf.DecodeError, IndexError):
         return None
     if len(stored) < len(keys) and np.array_equal(stored, keys[: len(stored)]):
         return None  # Cut short, or the data have grown: written again.
@@ -295,7 +306,7 @@ def describe_shard(path):
         "tokens": tokens,
         "bytes": path.stat().st_size,
         "signal_bytes": signal_bytes,
-        "sha256": checksum(path),
+        "sha256": file_hash(path),
         "data": data_fingerprint(keys),
     }
     return known, np.asarray(keys, "int64")

@@ -7,6 +7,7 @@ import math
 import keras
 
 from keras_distill._checks import check_choice
+from keras_distill._replicas import number
 
 POSITIONS = ("epoch", "step")
 CHECKED_INDICES = 10_000
@@ -82,12 +83,12 @@ class _Anneal(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch, logs=None):
         if self.per == "step":
-            self._assign(int(self.model.optimizer.iterations))
+            self._assign(number(self.model.optimizer.iterations))
 
     def on_epoch_end(self, epoch, logs=None):
         for name, variable in zip(self._log_names(), self._variables()):
             if logs is not None:
-                logs[name] = float(variable)
+                logs[name] = number(variable)
 
 
 class AnnealTemperature(_Anneal):

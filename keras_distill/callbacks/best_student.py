@@ -1,9 +1,11 @@
 """The best student of each stage so far, on disk: it survives a kill."""
 
-import json
 import math
-import os
 import pathlib
+
+from keras_distill._files import complete_file
+from keras_distill._files import read_json
+from keras_distill._files import write_json
 
 
 class BestStudent:
@@ -28,7 +30,7 @@ class BestStudent:
         path = self._record_path(stage)
         if not path.exists():
             return None
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
 
     def forget(self, stage):
         """Removes what a former training left for this stage."""
@@ -54,11 +56,10 @@ class BestStudent:
         if old is not None and sign * value <= sign * old["value"]:
             return
         weights = f"stage_{stage}_epoch_{epoch}.weights.h5"
-        student.save_weights(self.directory / weights)
+        with complete_file(self.directory / weights) as draft:
+            student.save_weights(draft)
         new = {"epoch": epoch, "value": value, "weights": weights}
-        draft = self.directory / f"stage_{stage}.json.tmp"
-        draft.write_text(json.dumps(new), encoding="utf-8")
-        os.replace(draft, self._record_path(stage))
+        write_json(self._record_path(stage), new)
         if old is not None and old["weights"] != weights:
             (self.directory / old["weights"]).unlink(missing_ok=True)
 

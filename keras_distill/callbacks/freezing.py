@@ -1,6 +1,7 @@
 """Freezing layers for a while, and giving them back as they were."""
 
 from keras_distill import taps
+from keras_distill._backend import nested_layers
 
 
 class Freezer:
@@ -26,7 +27,7 @@ class Freezer:
         """
         layers = resolve(self.student, references)
         student = self.student
-        self._layers = [(x, x.trainable) for x in student._flatten_layers()]
+        self._layers = [(x, x.trainable) for x in nested_layers(student)]
         self._variables = [(v, v.trainable) for v in student.weights]
         for layer in layers:
             layer.trainable = False

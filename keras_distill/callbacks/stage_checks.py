@@ -4,8 +4,10 @@ import keras
 
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_positive
+from keras_distill._replicas import number
 from keras_distill._stage import inherited
 from keras_distill.callbacks.freezing import resolve
+from keras_distill.losses import LogitsLoss
 
 
 def check_stages(stages, distiller, epochs):
@@ -39,7 +41,7 @@ def _check_terms(settings, distiller):
         check_choice("matches", name, names)
     weights = distiller.schedules.weights_by_term
     on = [
-        settings.get(f"{term}_weight", float(weights[term])) > 0
+        settings.get(f"{term}_weight", number(weights[term])) > 0
         for term in ("hard", "soft")
     ]
     if not any(on) and not settings.get("matches", names):
@@ -79,7 +81,8 @@ def _check_temperature(stages, index, distiller):
         bound = [
             loss
             for loss in keras.tree.flatten(replaced)
-            if isinstance(getattr(loss, "temperature", None), (int, float))
+            if isinstance(loss, LogitsLoss)
+            and isinstance(loss.temperature, (int, float))
         ]
     if not bound:
         raise ValueError(

@@ -10,6 +10,7 @@ import weakref
 
 import keras
 
+from keras_distill._replicas import number
 from keras_distill._stage import Stage
 from keras_distill._stage import direction
 from keras_distill._stage import inherited
@@ -121,7 +122,7 @@ class StageSwitch(keras.callbacks.Callback):
             if position > 0 and self._monitored(index):
                 self._best.require(index)
             # A checkpoint from within this epoch has entered the stage before.
-            new = position == 0 and (epoch == 0 or int(state.stage) != index)
+            new = position == 0 and (epoch == 0 or number(state.stage) != index)
             self._apply(index)
             if new:
                 self._enter(index)
@@ -146,7 +147,7 @@ class StageSwitch(keras.callbacks.Callback):
         if losses:
             model.set_losses(**losses)
         active = {
-            term: float(state.weights_by_term[term]) > 0
+            term: number(state.weights_by_term[term]) > 0
             for term, name in TERMS.items()
             if name in settings
         }
@@ -179,7 +180,7 @@ class StageSwitch(keras.callbacks.Callback):
             model.optimizer.learning_rate.assign(rate)
         state = model.schedules
         state.stage.assign(index)
-        state.stage_start.assign(int(model.optimizer.iterations))
+        state.stage_start.assign(number(model.optimizer.iterations))
 
     def _set_temperature(self, position):
         temperature = self.stages[self._current].temperature
@@ -194,8 +195,8 @@ class StageSwitch(keras.callbacks.Callback):
         rate = self.stages[self._current].learning_rate
         if callable(rate):
             model = self.model
-            step = int(model.optimizer.iterations)
-            step -= int(model.schedules.stage_start)
+            step = number(model.optimizer.iterations)
+            step -= number(model.schedules.stage_start)
             model.optimizer.learning_rate.assign(float(rate(step)))
 
     def on_epoch_end(self, epoch, logs=None):
@@ -208,9 +209,9 @@ class StageSwitch(keras.callbacks.Callback):
         if temperatures and any(
             stage.temperature is not None for stage in self.stages
         ):
-            logs["temperature"] = float(temperatures[0])
+            logs["temperature"] = number(temperatures[0])
         if any(stage.learning_rate is not None for stage in self.stages):
-            logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+            logs["learning_rate"] = number(self.model.optimizer.learning_rate)
 
     def _monitored(self, index):
         """The stage after `index`, if it restores a student of `index`."""

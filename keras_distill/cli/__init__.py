@@ -1,3 +1,3 @@
 """The command `keras-distill`."""
 
-from keras_distill.cli.program import main as main
+from keras_distill.cli.entry_point import main as main

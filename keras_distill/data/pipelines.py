@@ -34,6 +34,31 @@ class EncodedDataset:
         """Tokens in each row, padding included."""
         return self.inputs["token_ids"].shape[1]
 
+    def take(self, rows):
+        """The rows at the positions `rows`, or of a slice."""
+        return EncodedDataset(
+            {name: array[rows] for name, array in self.inputs.items()},
+            self.labels[rows],
+            self.lengths[rows],
+        )
+
+    def with_labels(self, labels):
+        """The same rows with other labels."""
+        return dataclasses.replace(self, labels=labels)
+
+    def followed_by(self, other):
+        """These rows, then those of `other`, whose labels are not taken."""
+        return EncodedDataset(
+            {
+                name: np.concatenate([array, other.inputs[name]])
+                for name, array in self.inputs.items()
+            },
+            np.concatenate(
+                [self.labels, np.full(len(other), UNLABELLED, "int32")]
+            ),
+            np.concatenate([self.lengths, other.lengths]),
+        )
+
 
 def encode(dataset, preprocessor, special_tokens=False):
     """Tokenises every text once.

@@ -2,13 +2,21 @@
 
 import dataclasses
 import json
+import os
 import pathlib
+import stat
 
+from keras_distill._text_files import file_mode
+from keras_distill._text_files import numbered_lines
+from keras_distill._text_files import read_text
+from keras_distill._text_files import shown
+from keras_distill._text_files import shown_path
+from keras_distill._text_files import some
 from keras_distill.data import docstrings
 from keras_distill.data.splits import unit_hash
 from keras_distill.data.tables import SUFFIXES as TABLES
 from keras_distill.data.tables import part_file
-from keras_distill.data.tables import read_table
+from keras_distill.data.tables import read_columns
 
 SUFFIXES = (".txt", ".jsonl", *TABLES)
 PARTS = ("train", "dev")
@@ -54,7 +62,7 @@ def load_prompts(source="docstrings"):
 
     >>> load_prompts("stories.txt")
     Traceback (most recent call last):
-    FileNotFoundError: There is no such file. Received: source='stories.txt'
+    FileNotFoundError: There is no such file. Received: path='stories.txt'
     """
     if str(source) == "docstrings":
         splits = docstrings.build()
@@ -62,23 +70,36 @@ def load_prompts(source="docstrings"):
             *([(None, t) for t in getattr(splits, p).texts] for p in PARTS),
             notes=splits.notes,
         )
+    files = prompt_files(source)
+    if files["dev"] is None:
+        return _held_out(read_prompts(files["train"]))
+    return PromptSplits(**{part: read_prompts(files[part]) for part in PARTS})
+
+
+def prompt_files(source):
+    """The files that `load_prompts` reads.
+
+    Args:
+        source: As in `load_prompts`, a path.
+
+    Returns:
+        Dict from `"train"` and `"dev"` to a path, or None for dev.
+
+    Raises:
+        FileNotFoundError: There is no such file or folder, or no train in it.
+        ValueError: The path cannot be read, or there are two files for train.
+    """
     path = pathlib.Path(source)
-    if not path.exists():
-        raise FileNotFoundError(
-            f"There is no such file. Received: source={str(source)!r}"
-        )
-    if not path.is_dir():
-        return _held_out(read_prompts(path))
-    train, dev = (part_file(path, part, SUFFIXES) for part in PARTS)
-    if train is None:
+    if not stat.S_ISDIR(file_mode(path) or 0):
+        return {"train": path, "dev": None}
+    files = {part: part_file(path, part, SUFFIXES) for part in PARTS}
+    if files["train"] is None:
         raise FileNotFoundError(
             "A folder of data must hold train as a file of one of the kinds "
-            f"{SUFFIXES}. Received: source={str(path)!r} with "
-            f"{sorted(item.name for item in path.iterdir())[:8]}"
+            f"{SUFFIXES}. Received: source={shown_path(path)} with "
+            f"{some(sorted(os.listdir(path)))}"
         )
-    if dev is None:
-        return _held_out(read_prompts(train))
-    return PromptSplits(read_prompts(train), read_prompts(dev))
+    return files
 
 
 def read_prompts(path):
@@ -95,20 +116,33 @@ def read_prompts(path):
     """
     path = pathlib.Path(path)
     if path.suffix in TABLES:
-        return read_table(path, "prompt", "completion")
+        return _read_columns(path)
     readers = {".txt": _read_lines, ".jsonl": _read_objects}
     if path.suffix not in readers:
         raise ValueError(
-            f"Prompts must be in a file of one of the kinds {SUFFIXES}. "
-            f"Received: path={str(path)!r}"
+            f"Prompts must be in a file of one of the kinds {SUFFIXES}, not "
+            f"packed. Received: path={shown_path(path)}"
         )
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
-    numbered = [(i, line) for i, line in enumerate(lines, 1) if line.strip()]
+    numbered = numbered_lines(read_text(path))
     if not numbered:
         raise ValueError(
-            f"A file of prompts must have rows. Received: {str(path)!r}"
+            f"A file of prompts must have rows. Received: {shown_path(path)}"
         )
     return readers[path.suffix](path, numbered)
+
+
+def _read_columns(path):
+    # As they stand: a completion may well be -1, and a language model learns
+    # the blank between a prompt and its completion.
+    rows = []
+    for line, prompt, completion in read_columns(path, "prompt", "completion"):
+        if not prompt.strip():
+            raise ValueError(
+                "Every row needs a prompt. Received: an empty prompt in "
+                f"{path.name}, line {line}. Remove the row"
+            )
+        rows.append((prompt, completion or None))
+    return rows
 
 
 def _read_lines(path, numbered):  # noqa: ARG001
@@ -121,10 +155,12 @@ def _read_objects(path, numbered):
         where = f"{path.name}, line {number}"
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
+        # Not a JSONDecodeError alone: of numbers with thousands of digits and
+        # of brackets inside brackets Python says so in its own way.
+        except (ValueError, RecursionError) as error:
             raise ValueError(
-                f"Each line must be a JSON object. Received: {where}, "
-                f"{error.msg} at column {error.colno}"
+                "Each line must be a JSON object. Received: "
+                f"{shown(line.strip())} in {where} ({error})"
             ) from error
         prompt = row.get("prompt") if isinstance(row, dict) else None
         completion = row.get("completion") if prompt else None
@@ -134,10 +170,24 @@ def _read_objects(path, numbered):
             raise ValueError(
                 "Each line must be a JSON object with the string 'prompt', "
                 "and perhaps the string 'completion'. "
-                f"Received: {line.strip()[:60]!r} in {where}"
+                f"Received: {shown(line.strip())} in {where}"
             )
+        _check_characters((prompt, completion or ""), where)
         rows.append((prompt, completion))
     return rows
+
+
+def _check_characters(texts, where):
+    """JSON can spell half a character, which no encoding can write."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                "The texts must be whole characters. Received: "
+                f"{text[error.start]!r}, half of a surrogate pair, in {where}. "
+                "Cut texts by characters, not by UTF-16 units"
+            ) from error
 
 
 def _held_out(rows):

@@ -1,8 +1,17 @@
 """`load`: a classification set by name, from files, or from TFDS."""
 
+import difflib
+import heapq
+import os
 import pathlib
 import re
+import stat
 
+from keras_distill._text_files import LONGEST_SHOWN
+from keras_distill._text_files import file_mode
+from keras_distill._text_files import shown
+from keras_distill._text_files import shown_path
+from keras_distill._text_files import some
 from keras_distill.data import docstrings
 from keras_distill.data.splits import TextDataset
 from keras_distill.data.splits import TextSplits
@@ -10,10 +19,14 @@ from keras_distill.data.splits import check_classes
 from keras_distill.data.splits import unit_hash
 from keras_distill.data.tables import SUFFIXES
 from keras_distill.data.tables import part_file
+from keras_distill.data.tables import read_names
 from keras_distill.data.tables import read_table
 from keras_distill.data.tfds_source import load_tfds
 
 PARTS = ("train", "dev", "test")
+NAMES = "labels.txt"
+NUMBER = re.compile(r"[0-9]+")
+MOST_COMPARED = 1000
 
 
 def load(source="docstrings", text_column=None, label_column=None):
@@ -21,7 +34,9 @@ def load(source="docstrings", text_column=None, label_column=None):
 
     Labels may be strings or integers. Rows with an empty label or `-1` stay
     in train as unlabelled text. A part that is missing is taken from train,
-    10 % by the hash of the text; `notes` of the result says so.
+    10 % by the hash of the text; `notes` of the result says so. A file
+    `labels.txt` in the folder, or beside the file, names integer labels: line 1
+    the class 0, and so on.
 
     Args:
         source: `"docstrings"`, the set made from the installed packages; the
@@ -69,26 +84,86 @@ def _refuse_columns(text_column, label_column):
 
 
 def _load_files(path, columns):
-    if not path.exists() and path.suffix not in SUFFIXES:
+    rows = {
+        part: read_table(file, *columns)
+        for part, file in table_files(path).items()
+        if file
+    }
+    file = names_file(path)
+    if file is None:
+        return rows, None, ()
+    names = read_names(file)
+    return _named(rows, names, file), names, ()
+
+
+def names_file(source):
+    """The `labels.txt` that names the classes of a file or folder, or None.
+
+    Args:
+        source: As in `load`, a path.
+    """
+    path = pathlib.Path(source)
+    beside = (path if path.is_dir() else path.parent) / NAMES
+    return beside if os.path.lexists(beside) else None
+
+
+def _named(rows, names, file):
+    """The rows with the names of their classes for their numbers."""
+    found = {label for part in rows.values() for _, label in part} - {None}
+    words = sorted(label for label in found if not NUMBER.fullmatch(label))
+    if words:
+        raise ValueError(
+            f"{NAMES} names the integer labels 0, 1, 2 and so on, one a line. "
+            "Remove it where the labels are names already. Received: "
+            f"labels={some(words)} beside {shown_path(file)}"
+        )
+    needed = 1 + max(map(int, found), default=-1)
+    if found and len(names) != needed:
+        raise ValueError(
+            f"{NAMES} must have one line for each class, {needed} for the "
+            f"labels 0 to {needed - 1}. Add or remove lines. Received: "
+            f"{len(names)} lines in {shown_path(file)}"
+        )
+    return {
+        part: [
+            (text, None if label is None else names[int(label)])
+            for text, label in held
+        ]
+        for part, held in rows.items()
+    }
+
+
+def table_files(source):
+    """The files that `load` reads.
+
+    Args:
+        source: As in `load`, a path.
+
+    Returns:
+        Dict from `"train"`, `"dev"` and `"test"` to a path, or None for a
+        part that is missing.
+
+    Raises:
+        FileNotFoundError: There is no such file or folder, or no train in it.
+        ValueError: The path cannot be read, or there are two files for a part.
+    """
+    path = pathlib.Path(source)
+    mode = file_mode(path)
+    if mode is None and path.suffix not in SUFFIXES:
         raise FileNotFoundError(
             "`source` must be 'docstrings', 'tfds:NAME', a .tsv or .csv file, "
             "or a folder with train.tsv or train.csv. "
-            f"Received: source={str(path)!r}, which does not exist"
+            f"Received: source={shown_path(path)}, which does not exist"
         )
-    if not path.is_dir():
-        return {"train": read_table(path, *columns)}, None, ()
+    if not stat.S_ISDIR(mode or 0):
+        return {"train": path, "dev": None, "test": None}
     files = {part: part_file(path, part, SUFFIXES) for part in PARTS}
     if files["train"] is None:
-        held = sorted(item.name for item in path.iterdir())
         raise FileNotFoundError(
             "A folder of data must hold train.tsv or train.csv. Received: "
-            f"source={str(path)!r} with {held[:8]}"
-            + (f" and {len(held) - 8} more" if len(held) > 8 else "")
+            f"source={shown_path(path)} with {some(sorted(os.listdir(path)))}"
         )
-    rows = {
-        part: read_table(file, *columns) for part, file in files.items() if file
-    }
-    return rows, None, ()
+    return files
 
 
 def _assemble(rows, names, notes):
@@ -110,7 +185,7 @@ def _assemble(rows, names, notes):
         **{
             part: TextDataset(
                 [text for text, _ in rows[part]],
-                [_position(position, part, label) for _, label in rows[part]],
+                _positions(position, part, rows[part]),
             )
             for part in PARTS
         },
@@ -122,7 +197,7 @@ def _assemble(rows, names, notes):
 def _names(rows):
     """Distinct labels, integers by value."""
     found = {label for _, label in rows if label is not None}
-    if all(re.fullmatch(r"[0-9]+", label) for label in found):
+    if all(NUMBER.fullmatch(label) for label in found):
         return sorted(found, key=int)
     return sorted(found)
 
@@ -149,12 +224,25 @@ def _check_parts(rows):
             )
 
 
-def _position(position, part, label):
-    if label is None:
-        return -1
-    if label not in position:
-        raise ValueError(
-            f"Labels of {part} must occur in train: {list(position)}. "
-            f"Received: label={label!r}"
+def _positions(position, part, rows):
+    """Labels as positions; None as -1."""
+    unknown = [
+        (row, text, label)
+        for row, (text, label) in enumerate(rows, start=1)
+        if label is not None and label not in position
+    ]
+    if unknown:
+        row, text, label = unknown[0]
+        # Alike means of like length: to compare with all takes seconds.
+        few = heapq.nsmallest(
+            MOST_COMPARED, position, lambda name: abs(len(name) - len(label))
         )
-    return position[label]
+        near = difflib.get_close_matches(label[:LONGEST_SHOWN], few)
+        raise ValueError(
+            f"Labels of {part} must occur in train: {some(position)}. "
+            f"Received: label={shown(label)} in row {row} of {part}, "
+            f"{shown(text)}; {len(unknown):,} such rows. "
+            + (f"Is {some(near)} meant? " if near else "")
+            + "Mend the labels, or move rows of that class into train"
+        )
+    return [-1 if label is None else position[label] for _, label in rows]

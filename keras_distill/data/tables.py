@@ -1,10 +1,21 @@
 """TSV and CSV files as rows of (text, label), with errors that name lines."""
 
+import contextlib
 import csv
+import io
+import os
 import pathlib
 
+from keras_distill._text_files import read_text
+from keras_distill._text_files import shown_path
+from keras_distill._text_files import some
+
 SUFFIXES = (".tsv", ".csv")
-MISSING = {"", "-1"}
+# -1.0 is the -1 of a column that a program took for floats.
+MISSING = {"", "-1", "-1.0"}
+NOT_A_NUMBER = {"nan", "<na>"}
+# The most that a C long holds everywhere; csv's own limit is 131,072.
+LONGEST_FIELD = 2**31 - 1
 
 
 def read_table(path, text_column="text", label_column="label"):
@@ -14,27 +25,40 @@ def read_table(path, text_column="text", label_column="label"):
     quotes are plain characters, as in GLUE and SST.
 
     Args:
-        path: Path of a `.tsv` or `.csv` file, UTF-8.
+        path: Path of a `.tsv` or `.csv` file, UTF-8, or UTF-16 with its mark.
         text_column: String, the name in the header.
         label_column: String, the name in the header.
 
     Returns:
-        List of `(text, label)`; a label is a string, or `None` where the
-        field is empty or `-1`.
+        List of `(text, label)`, without blanks around them; a label is a
+        string, or `None` where the field is empty or `-1`.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file is empty, is not UTF-8, lacks a column, or a line
-            has an empty text or the wrong number of fields.
+        ValueError: The file is empty, is no text, lacks a column, or a line
+            has an empty text, a quote that is not closed, a label that is
+            not a number (`nan`) or the wrong number of fields.
     """
-    return _rows(path, (text_column, label_column))
+    path = pathlib.Path(path)
+    rows = []
+    for line, text, label in read_columns(path, text_column, label_column):
+        label = label.strip()
+        if label.casefold() in NOT_A_NUMBER:
+            raise ValueError(
+                "A label must be the name or the number of a class. Received: "
+                f"{label!r} in {path.name}, line {line}. Leave the field "
+                "empty in a row without a label"
+            )
+        label = None if label in MISSING else label
+        rows.append((_text(path, line, text), label))
+    return rows
 
 
 def read_texts(path, text_column="text"):
     """The texts of a file like those of `read_table`, without labels.
 
     Args:
-        path: Path of a `.tsv` or `.csv` file, UTF-8.
+        path: Path of a `.tsv` or `.csv` file, UTF-8, or UTF-16 with its mark.
         text_column: String, the name in the header.
 
     Returns:
@@ -44,68 +68,138 @@ def read_texts(path, text_column="text"):
         FileNotFoundError: There is no such file.
         ValueError: As `read_table`.
     """
-    return [text for text, _ in _rows(path, (text_column,))]
+    path = pathlib.Path(path)
+    rows = read_columns(path, text_column)
+    return [_text(path, line, text) for line, text in rows]
 
 
-def _content(path):
+def read_names(path):
+    """The names of classes, one a line.
+
+    Args:
+        path: Path of a file of text.
+
+    Returns:
+        List of strings, without blanks around them.
+
+    Raises:
+        ValueError: A line is empty, or a name is there twice.
+    """
+    lines = read_text(path).rstrip().splitlines()
+    names = [line.strip() for line in lines]
+    wrong = next(
+        (i for i, name in enumerate(names) if not name or name in names[:i]),
+        None,
+    )
+    if wrong is not None:
+        raise ValueError(
+            "Each line must name another class. Received: "
+            f"{names[wrong]!r} in {shown_path(path)}, line {wrong + 1}. Give "
+            "each class one line with its name"
+        )
+    return names
+
+
+def _text(path, line, field):
+    text = field.strip()
+    if not text:
+        raise ValueError(
+            "Every row needs a text. Received: an empty text in "
+            f"{path.name}, line {line}. Remove the row"
+        )
+    return text
+
+
+def read_columns(path, *columns):
+    """The fields of some columns, as they stand in the file.
+
+    Args:
+        path: Path, as in `read_table`.
+        *columns: Strings, names in the header.
+
+    Returns:
+        List of tuples: the line in which the row begins, and its fields.
+
+    Raises:
+        FileNotFoundError: As `read_table`.
+        ValueError: As `read_table`.
+    """
+    path = pathlib.Path(path)
     if path.suffix not in SUFFIXES:
         raise ValueError(
-            "A table must be a .tsv or .csv file with a header line. "
-            f"Received: path={str(path)!r}"
+            "A table must be a .tsv or .csv file with a header line, not "
+            f"packed. Received: path={shown_path(path)}"
         )
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"There is no such file. Received: path={str(path)!r}"
-        )
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
+    text = read_text(path)
+    with _fields_of_any_length():
+        found = [*_chosen(path, _rows(path, text), columns)]
+    if not found:
         raise ValueError(
-            f"A table must be UTF-8. Received: {str(path)!r} with byte "
-            f"0x{error.object[error.start]:02x} at offset {error.start}. "
-            "Convert it, for example with `iconv -f latin1 -t utf-8`"
-        ) from error
+            "A table must have rows below its header. Received: "
+            f"{shown_path(path)}"
+        )
+    return found
 
 
-def _rows(path, columns):
-    """Pairs of text and label, None without a column of labels."""
-    path = pathlib.Path(path)
-    lines = csv.reader(
-        _content(path).splitlines(keepends=True),
-        delimiter="\t" if path.suffix == ".tsv" else ",",
-        quoting=csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL,
-    )
-    header = next(lines, [])
+def _chosen(path, rows, columns):
+    """Yields the line and the fields of some columns, of rows that fit."""
+    _, header = next(rows, (1, []))
     for name in columns:
         if header.count(name) != 1:
             raise ValueError(
                 f"{path.name} must have exactly one column {name!r} in its "
-                f"first line. Received: columns={header}"
+                f"first line, between {_delimiter(path)!r}. Received: "
+                f"columns={some(header)}"
             )
-    text_at, *label_at = map(header.index, columns)
-    rows = []
-    for fields in lines:
-        if not fields:
-            continue
-        where = f"{path.name}, line {lines.line_num}"
+    places = [header.index(name) for name in columns]
+    for line, fields in rows:
         if len(fields) != len(header):
             raise ValueError(
                 f"Each line must have {len(header)} fields, as the header "
-                f"{header}. Received: {len(fields)} fields in {where}"
+                f"{some(header)}. Received: {len(fields)} fields in "
+                f"{path.name}, line {line}"
             )
-        text = fields[text_at].strip()
-        label = fields[label_at[0]].strip() if label_at else ""
-        if not text:
-            raise ValueError(
-                f"Every row needs a text. Received: an empty text in {where}. "
-                "Remove the row"
-            )
-        rows.append((text, None if label in MISSING else label))
-    if not rows:
+        yield line, *[fields[place] for place in places]
+
+
+def _delimiter(path):
+    return "\t" if path.suffix == ".tsv" else ","
+
+
+def _rows(path, text):
+    """Yields the first line of a row and its fields; blank ones are none."""
+    quoting = csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL
+    reader = csv.reader(
+        io.StringIO(text, newline=""),  # Ends lines at LF, CRLF and CR alone.
+        delimiter=_delimiter(path),
+        quoting=quoting,
+        # Otherwise a quote that is not closed takes in the rest of the file.
+        strict=True,
+    )
+    line = 1
+    try:
+        for fields in reader:
+            if fields:
+                yield line, fields
+            line = reader.line_num + 1
+    except csv.Error as error:
         raise ValueError(
-            f"A table must have rows below its header. Received: {str(path)!r}"
-        )
-    return rows
+            "A field that begins with a quote must end with one, and quotes "
+            'inside it must be doubled ("say ""yes"""). '
+            f"Received: {error}, in the row that begins in {path.name}, line "
+            f"{line}. Mend the quotes, or save the table as .tsv, where "
+            "quotes are plain characters"
+        ) from error
+
+
+@contextlib.contextmanager
+def _fields_of_any_length():
+    """A text may be a book; the limit is csv's, for the whole process."""
+    before = csv.field_size_limit(LONGEST_FIELD)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def part_file(folder, part, suffixes):
@@ -125,11 +219,12 @@ def part_file(folder, part, suffixes):
     found = [
         folder / f"{part}{suffix}"
         for suffix in suffixes
-        if (folder / f"{part}{suffix}").is_file()
+        # Whatever has the name: what cannot be read is told, not passed over.
+        if os.path.lexists(folder / f"{part}{suffix}")
     ]
     if len(found) > 1:
         raise ValueError(
             f"A folder of data must hold one file for {part}. Received: "
-            f"{[path.name for path in found]} in {str(folder)!r}"
+            f"{[path.name for path in found]} in {shown_path(folder)}"
         )
     return found[0] if found else None

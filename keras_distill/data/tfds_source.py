@@ -1,6 +1,10 @@
 """Text classification sets out of tensorflow-datasets."""
 
+import pathlib
+
 import numpy as np
+
+from keras_distill.data._network import any_answers
 
 TRAIN = ("train",)
 DEV = ("validation", "dev", "valid")
@@ -63,17 +67,37 @@ def _builder(name, data_dir):
             "`source` must be 'tfds:NAME' or 'tfds:NAME/CONFIG' with a set "
             f"that tensorflow-datasets knows. Received: source='tfds:{name}'"
         ) from error
+    if not _is_here(builder) and not any_answers(builder.url_infos):
+        raise _no_download(name, "no connection can be made")
     try:
         builder.download_and_prepare()
     except OSError as error:  # Network errors of requests and urllib.
-        raise ConnectionError(
-            f"tfds:{name} is not on this machine and could not be downloaded "
-            f"({type(error).__name__}). Where there is a network, run "
-            f"`tfds build {name}` and copy ~/tensorflow_datasets from there, "
-            "or use 'docstrings' or a .tsv file. "
-            f"Received: source='tfds:{name}'"
-        ) from error
+        raise _no_download(name, type(error).__name__) from error
     return builder
+
+
+def _is_here(builder):
+    """Whether a set is prepared, or needs no file that is not downloaded."""
+    urls = list(builder.url_infos or ())  # A set made here has none.
+    if builder.data_path.exists() or not urls:
+        return True
+    depth = builder.info.full_name.count("/")
+    root = pathlib.Path(builder.data_path).parents[depth]
+    return any(
+        url in file.read_text()
+        for file in (root / "downloads").rglob("*.INFO")
+        for url in urls
+    )
+
+
+def _no_download(name, reason):
+    return ConnectionError(
+        f"tfds:{name} is not on this machine and could not be downloaded "
+        f"({reason}). Where there is a network, run "
+        f"`tfds build {name}` and copy ~/tensorflow_datasets from there, "
+        "or use 'docstrings' or a .tsv file. "
+        f"Received: source='tfds:{name}'"
+    )
 
 
 def _features(name, features, text_feature, label_feature):

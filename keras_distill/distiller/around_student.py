@@ -3,12 +3,16 @@
 import contextlib
 
 import keras
+import numpy as np
 from keras import ops
 
-from keras_distill._backend import scale_for_distribution
-from keras_distill.distiller.inputs import attach_padding_mask
-from keras_distill.distiller.inputs import split
-from keras_distill.teachers import call_model
+from keras_distill._backend import hard_loss
+from keras_distill._backend import nested_layers
+from keras_distill._backend import seed_states
+from keras_distill._replicas import scope
+from keras_distill.inputs import attach_padding_mask
+from keras_distill.inputs import call_model
+from keras_distill.inputs import split
 
 
 class AroundStudent(keras.Model):
@@ -33,14 +37,17 @@ class AroundStudent(keras.Model):
 
     def own_losses(self):
         """Sum of regularisers and `add_loss`, as Keras adds them."""
-        return sum(
-            scale_for_distribution(ops.sum(ops.cast(own, "float32")))
-            for own in self.losses
-        )
+        total = 0.0
+        for own in self.losses:
+            total += ops.sum(ops.cast(own, "float32"))
+        if keras.backend.backend() == "jax":
+            return total
+        # TensorFlow adds up the gradients of all replicas.
+        return total / self.distribute_strategy.num_replicas_in_sync
 
     def compute_loss(self, x=None, y=None, y_pred=None, *args, **kwargs):
         """The student's own loss, as `evaluate` reports it."""
-        if self._compile_loss is None and not self.losses:
+        if hard_loss(self) is None and not self.losses:
             return ops.zeros(())
         return super().compute_loss(x, y, y_pred, *args, **kwargs)
 
@@ -62,21 +69,40 @@ class AroundStudent(keras.Model):
         with self._evaluation():
             return super().test_on_batch(*args, **kwargs)
 
-    def replace(self, name, value):
-        """Sets an attribute; Keras would go on saving the old layers."""
-        self._tracker.unlock()
-        for layer in keras.tree.flatten(getattr(self, name)):
-            self._tracker.untrack(layer)
-        setattr(self, name, value)
-        self._tracker.lock()
-
     def build_optimizer(self):
         """Makes the optimizer's slots, before a part of the model is frozen.
 
         An optimizer cannot take in a variable later.
         """
         if self.built and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
+            with scope(self):
+                self.optimizer.build(self.trainable_variables)
+
+    def make_train_function(self, force=False):
+        """Keras' own, over a step that makes no variables.
+
+        TensorFlow traces twice what makes some.
+        """
+        if all(layer.built for layer in nested_layers(self)):
+            self.build_optimizer()
+        super().make_train_function(force)
+
+    def save_own_variables(self, store):
+        """Saves how far the draws of dropout and its like have come.
+
+        Keras counts them among a model's variables but not among its weights,
+        so that no file holds them, and a training that goes on from a file
+        would draw from the start again.
+        """
+        for index, state in enumerate(seed_states(self)):
+            store[f"seed_{index}"] = np.asarray(state)
+
+    def load_own_variables(self, store):
+        """Loads what `save_own_variables` saved, if the draws are as many."""
+        states = seed_states(self)
+        if len(states) == len(store.keys()):
+            for index, state in enumerate(states):
+                state.assign(np.asarray(store[f"seed_{index}"]))
 
     def load_weights(self, *args, **kwargs):
         """Loads a checkpoint; arguments as in `keras.Model.load_weights`."""

@@ -1,38 +1,13 @@
 """What a Distiller refuses before any training starts."""
 
+import inspect
+
 import keras
+import keras_hub
 
-from keras_distill import losses
-from keras_distill._backend import CompileLoss
+from keras_distill.distiller.specs import holds_strings
 
-LOGIT_LOSSES = (
-    losses.ForwardKL,
-    losses.ReverseKL,
-    losses.GeneralizedJSD,
-    losses.SoftCrossEntropy,
-    losses.LogitsMSE,
-    losses.AnnealedMSE,
-    losses.DKD,
-    losses.NKD,
-    losses.WSLD,
-    losses.DIST,
-    losses.StandardizedKL,
-    losses.TTM,
-    losses.SoftBinaryCrossEntropy,
-)
 DEFAULT_WEIGHT = 0.5
-CROSS_ENTROPIES = {
-    "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
-    "categorical_crossentropy": "CategoricalCrossentropy",
-    "binary_crossentropy": "BinaryCrossentropy",
-}
-
-
-def compiled_loss(loss, loss_weights, output_names):
-    """The hard loss as `keras.Model.compile` holds it."""
-    if loss is None:
-        return None
-    return CompileLoss(loss, loss_weights, output_names=output_names)
 
 
 def check_models(teacher, student):
@@ -61,52 +36,61 @@ def check_models(teacher, student):
         )
 
 
-def output_activations(model):
-    """Activation names of a functional model's output layers, by position."""
-    for tensor in getattr(model, "outputs", None) or ():
-        operation = tensor._keras_history.operation
-        activation = getattr(operation, "activation", None)
-        if isinstance(operation, keras.layers.Softmax):
-            yield "softmax"
-        else:
-            yield getattr(activation, "__name__", None)
+def check_encoded(x, models):
+    """Raises `ValueError` if a KerasHub task would get texts as they are.
+
+    Its own `fit` runs its preprocessor; a Distiller calls models as layers.
+
+    Args:
+        x: As `keras.Model.fit` takes it.
+        models: List of `keras.Model`, teachers and student.
+    """
+    tasks = [m for m in models if isinstance(m, keras_hub.models.Task)]
+    if tasks and holds_strings(x):
+        raise ValueError(
+            "A Distiller expects token ids: the preprocessor inside of "
+            f"{tasks[0].name!r} runs in its own `fit` alone. Encode the texts "
+            "first, `x = task.preprocessor(texts)` or "
+            "`dataset.map(task.preprocessor)`, and build the tasks with "
+            "`preprocessor=None`. Received: inputs x of strings"
+        )
 
 
-def check_logits(soft_losses, models, side):
-    """Raises `ValueError` if a loss on logits would get probabilities."""
-    needs_logits = [
-        type(loss).__name__
-        for loss in soft_losses
-        if isinstance(loss, LOGIT_LOSSES)
-    ]
-    if not needs_logits:
-        return
-    for model in models:
-        for activation in output_activations(model):
-            if activation in ("softmax", "sigmoid"):
-                raise ValueError(
-                    f"`{needs_logits[0]}` needs logits, the {side} "
-                    f"{model.name!r} ends in {activation!r}. Build it without "
-                    "the last activation"
-                )
+def _takes_probabilities(loss):
+    """Whether a Keras loss is told by `from_logits` to take no logits."""
+    if isinstance(loss, keras.losses.Loss):
+        return loss.get_config().get("from_logits") is False
+    parameters = inspect.signature(loss).parameters
+    return "from_logits" in parameters and not parameters["from_logits"].default
 
 
-def check_hard_loss(loss, student):
+def _name(loss):
+    """The name of the class behind a Keras loss, also of its function."""
+    if inspect.isfunction(loss):
+        return loss.__name__.title().replace("_", "")
+    return type(loss).__name__
+
+
+def check_hard_loss(loss, heads):
     """Raises `ValueError` if logits would be taken for probabilities.
 
     Keras cannot tell: it would clip the logits and train on nonsense.
+
+    Args:
+        loss: As `keras.Model.compile` takes it.
+        heads: List of pairs, the student's name and the activations of its
+            outputs; empty where these are not known.
     """
-    activations = set(output_activations(student))
-    if not activations or activations & {"softmax", "sigmoid"}:
+    activations = keras.tree.flatten([found for _, found in heads])
+    if not activations or any(activations):
         return
-    for leaf in keras.tree.flatten(loss):
-        name = leaf if isinstance(leaf, str) else getattr(leaf, "name", None)
-        config = leaf.get_config() if hasattr(leaf, "get_config") else {}
-        if name in CROSS_ENTROPIES and not config.get("from_logits", False):
+    for given in keras.tree.flatten(loss):
+        found = keras.losses.get(given)
+        if found is not None and _takes_probabilities(found):
             raise ValueError(
-                f"The student outputs logits, the loss {name!r} expects "
+                f"The student outputs logits, the loss {_name(found)} expects "
                 "probabilities. Pass `keras.losses."
-                f"{CROSS_ENTROPIES[name]}(from_logits=True)`"
+                f"{_name(found)}(from_logits=True)`"
             )
 
 

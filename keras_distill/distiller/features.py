@@ -4,7 +4,10 @@ import keras
 from keras import ops
 
 from keras_distill._checks import check_choice
-from keras_distill.distiller.inputs import padding_mask
+from keras_distill._masks import padding_mask
+from keras_distill.distiller.state import HARD
+from keras_distill.distiller.state import LOSS
+from keras_distill.distiller.state import SOFT
 from keras_distill.matching import BoundMatch
 from keras_distill.matching import Match
 
@@ -34,14 +37,15 @@ class Features:
                 )
         self.matches = [BoundMatch(m, teachers, student) for m in matches]
         names = [match.name for match in self.matches]
+        taken = (LOSS, HARD, SOFT)
         for name in names:
-            if names.count(name) > 1 or name in ("hard", "soft"):
+            if names.count(name) > 1 or name in taken:
                 raise ValueError(
-                    f"Each match needs a name of its own, and not 'hard' or "
-                    f"'soft'. Received: {names}. Pass `name` to `kd.Match`"
+                    f"Each match needs a name of its own, none of {taken}. "
+                    f"Received: {names}. Pass `name` to `kd.Match`"
                 )
-        self.active = list(self.matches)
         self.multipliers = []
+        self.set_active(None)
 
     def set_active(self, names):
         """Leaves only the matches in `names` on; None means all."""
@@ -57,14 +61,8 @@ class Features:
             if match.projection is not None:
                 on = match in self.active and match.trains_projection
                 match.projection.trainable = on
-
-    @property
-    def student_taps(self):
-        return [tap for match in self.active for tap in match.student_taps]
-
-    @property
-    def teacher_taps(self):
-        return [tap for match in self.active for tap in match.teacher_taps]
+        self.student_taps = [t for m in self.active for t in m.student_taps]
+        self.teacher_taps = [t for m in self.active for t in m.teacher_taps]
 
     def by_match(self, values):
         """Splits a flat list, one value a tap, into one list a match."""

@@ -1,32 +1,31 @@
 """`Distiller`: a `keras.Model` that trains a student under a teacher."""
 
-import keras
-from keras import ops
-
 from keras_distill import losses
 from keras_distill._backend import can_infer
 from keras_distill._backend import check_backend
-from keras_distill._backend import unscale_for_distribution
+from keras_distill._backend import hard_loss
+from keras_distill._backend import replace_hard_loss
+from keras_distill._backend import replace_layers
+from keras_distill._backend import scale_updates
+from keras_distill._backend import symbolic_inputs
 from keras_distill._checks import check_weight
+from keras_distill._replicas import scope
+from keras_distill._stage import UNCHANGED
 from keras_distill.distiller import checks
-from keras_distill.distiller.around_student import AroundStudent
-from keras_distill.distiller.inputs import first_batch_specs
-from keras_distill.distiller.inputs import specs
-from keras_distill.distiller.inputs import split
 from keras_distill.distiller.soft import SoftLosses
+from keras_distill.distiller.specs import first_batch_specs
+from keras_distill.distiller.specs import is_dataset
+from keras_distill.distiller.specs import specs
 from keras_distill.distiller.state import HARD
 from keras_distill.distiller.state import SOFT
 from keras_distill.distiller.state import ScheduleState
-from keras_distill.distiller.state import TermMetrics
-from keras_distill.distiller.steps import STEPS
 from keras_distill.distiller.terms import Terms
-from keras_distill.distiller.updates import scale_updates
-from keras_distill.recording import record
+from keras_distill.distiller.train_step import TrainStep
+from keras_distill.inputs import split
 from keras_distill.teachers import Teacher
-from keras_distill.teachers import symbolic_inputs
 
 
-class Distiller(AroundStudent):
+class Distiller(TrainStep):
     """Trains `student` on labels and on what `teacher` says.
 
     The loss of a training step is
@@ -53,7 +52,7 @@ class Distiller(AroundStudent):
 
     Example:
 
-    >>> import numpy as np
+    >>> import keras, numpy as np
     >>> import keras_distill as kd
     >>> def mlp(units):
     ...     return keras.Sequential([keras.Input((4,)),
@@ -139,20 +138,21 @@ class Distiller(AroundStudent):
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         self._loss_weights = kwargs.get("loss_weights")
         self._terms.set_active()
-        checks.check_hard_loss(loss, self.student)
+        self._terms.check_hard(loss)
+        self._terms.use_hard(loss, hard_loss(self))
         soft_losses = SoftLosses(soft_loss)
         if not soft_losses.named and not self.matches:
             raise ValueError(
                 "There is nothing to distil: pass a `soft_loss`, or `matches` "
                 "to the Distiller"
             )
-        self._terms.use(soft_losses)
+        self._terms.use_soft(soft_losses)
         weights = {HARD: hard_weight, SOFT: soft_weight}
         weights |= {m.name: m.match.weight for m in self.matches}
         outputs = soft_losses.outputs or [SOFT]
-        self.replace("schedules", ScheduleState(outputs, weights))
+        replace_layers(self, "schedules", ScheduleState(outputs, weights))
         soft_losses.bind(self.schedules.temperatures)
-        self._trackers = TermMetrics(weights)
+        self.start_metrics(weights)
         scale_updates(self.optimizer, self._terms.features.multipliers)
 
     @property
@@ -160,24 +160,22 @@ class Distiller(AroundStudent):
         """Dict, output name to its temperature, where a soft loss uses it."""
         return self._terms.soft.temperatures
 
-    def set_losses(self, loss="unchanged", soft_loss="unchanged"):
+    def set_losses(self, loss=UNCHANGED, soft_loss=UNCHANGED):
         """Replaces losses during training, at the price of one retrace.
 
         Args:
-            loss: The new hard loss, or `"unchanged"`.
-            soft_loss: The new soft loss or losses, or `"unchanged"`. It must
-                name the outputs that the compiled one named.
+            loss: The new hard loss, or `kd.stages.UNCHANGED`.
+            soft_loss: The same; for the outputs that the compiled one named.
         """
-        if not (isinstance(loss, str) and loss == "unchanged"):
-            checks.check_hard_loss(loss, self.student)
-            names = getattr(self, "output_names", None)
-            weights = self._loss_weights
-            self._compile_loss = checks.compiled_loss(loss, weights, names)
+        if loss is not UNCHANGED:
+            self._terms.check_hard(loss)
+            replace_hard_loss(self, loss, self._loss_weights)
+            self._terms.use_hard(loss, hard_loss(self))
             self.make_test_function(force=True)
-        if not (isinstance(soft_loss, str) and soft_loss == "unchanged"):
+        if soft_loss is not UNCHANGED:
             soft_losses = SoftLosses(soft_loss)
             soft_losses.bind(self.schedules.temperatures)
-            self._terms.use(soft_losses)
+            self._terms.use_soft(soft_losses)
         self.retrace()
 
     def set_active(self, hard=True, soft=True, matches=None):
@@ -222,8 +220,11 @@ class Distiller(AroundStudent):
         self._prepare(*split(specs(inputs)))
 
     def _prepare(self, teacher_inputs, student_inputs, signal):
-        projections = self._terms.infer(teacher_inputs, student_inputs, signal)
-        self.replace("projections", projections)
+        with scope(self):  # The student may get its variables here.
+            projections = self._terms.infer(
+                teacher_inputs, student_inputs, signal
+            )
+        replace_layers(self, "projections", projections)
         if self.compiled:
             scale_updates(self.optimizer, self._terms.features.multipliers)
         self.built = self.student.built
@@ -232,7 +233,7 @@ class Distiller(AroundStudent):
         """Trains the student; arguments as in `keras.Model.fit`."""
         checks.check_callbacks(kwargs.get("callbacks"))
         self._ensure_prepared(x)
-        if hasattr(x, "element_spec") and not args:
+        if is_dataset(x) and not args:
             # A dataset shuffles itself; Keras' own default only warns of it.
             kwargs.setdefault("shuffle", False)
         return super().fit(x, *args, **kwargs)
@@ -243,73 +244,21 @@ class Distiller(AroundStudent):
         return super().train_on_batch(x, *args, **kwargs)
 
     def _ensure_prepared(self, x):
-        self._assert_compile_called("fit")
-        unknown = self._terms.outputs is None
-        if not self.prepared or (unknown and self.teacher is None):
-            self.prepare(first_batch_specs(x))
-
-    def teacher_signal(self, inputs):
-        """What active terms compare with, from the teacher's one pass."""
-        return self._terms.teacher_signal(inputs)
-
-    def training_loss(self, x, y, sample_weight, signal):
-        """The student's one pass and all terms of its loss.
-
-        Args:
-            x: Inputs of a batch.
-            y: Labels, or None.
-            sample_weight: As in `keras.Model.fit`, or None.
-            signal: What `teacher_signal(x)` gave.
-
-        Returns:
-            Tuple of the total loss, the student's outputs, and a dict from
-            each active term to its unweighted value.
-        """
-        with record(self._terms.features.student_taps) as recording:
-            y_pred = self(x, training=True)
-        terms = {}
-        if self._terms.on[HARD] and self._compile_loss is not None:
-            if y is None:
-                raise ValueError(
-                    "The hard loss needs labels, the data has none. Pass "
-                    "(x, y) batches, or `loss=None` to `compile`"
-                )
-            terms[HARD] = self._compile_loss(y, y_pred, sample_weight)
-        terms |= self._terms.values(
-            signal, recording, split(x)[1], y_pred, sample_weight, y
-        )
-        total = sum(
-            self.schedules.weight(term) * ops.cast(value, "float32")
-            for term, value in terms.items()
-        )
-        total += self.own_losses()
-        return total, y_pred, terms
-
-    def update_terms(self, loss, terms, y_pred):
-        """Adds one step's values to the metrics behind the logs."""
-        size = ops.shape(keras.tree.flatten(y_pred)[0])[0]
-        self._loss_tracker.update_state(unscale_for_distribution(loss), size)
-        self._trackers.update(terms, size)
-
-    def train_step(self, *args):
-        """One step: `(data)` on TensorFlow, `(state, data)` on JAX."""
-        return STEPS[keras.backend.backend()](self, *args)
-
-    @property
-    def metrics(self):
-        """Keras' metrics and, while training, one for each term."""
-        found = super().metrics
-        if not self.compiled or self.evaluating:
-            return found
-        terms = self._terms.names(hard=self._compile_loss is not None)
-        return found[:1] + self._trackers.of(terms) + found[1:]
-
-    @property
-    def non_trainable_variables(self):
-        """On JAX also the teacher's, which the step takes as state."""
-        own = super().non_trainable_variables
-        if keras.backend.backend() != "jax":
-            return own
-        known = {id(v) for v in own}
-        teacher = self._terms.teacher.variables
-        return own + [v for v in teacher if id(v) not in known]
+        if not self.compiled:
+            raise ValueError(
+                "You must call `compile()` before training a Distiller"
+            )
+        models = [*self._terms.teacher.models, self.student]
+        checks.check_encoded(x, models)
+        if self._terms.outputs is not None:
+            return
+        found = first_batch_specs(x)
+        if found is not None:
+            self.prepare(found)
+        elif self.matches or self.teacher is None:
+            raise ValueError(
+                "The matches of models that are not functional are built from "
+                "a batch, and this data can be read only once. Call "
+                "`distiller.prepare(inputs)` with one batch of inputs first. "
+                f"Received: x={type(x).__name__}"
+            )

@@ -4,25 +4,29 @@ import copy
 
 import keras
 
-from keras_distill import losses
 from keras_distill._checks import check_choice
-from keras_distill._checks import check_same_shape
-from keras_distill.distiller import checks
+from keras_distill.losses import LogitsLoss
 
 SINGLE = "soft"
 SPARSE = {"indices", "log_probabilities"}
-SOFTMAX_LOSSES = (
-    losses.ForwardKL,
-    losses.ReverseKL,
-    losses.GeneralizedJSD,
-    losses.SoftCrossEntropy,
-    losses.DKD,
-    losses.NKD,
-    losses.WSLD,
-    losses.DIST,
-    losses.StandardizedKL,
-    losses.TTM,
-)
+
+
+class _OtherLoss(LogitsLoss):
+    """A loss of any other kind, of outputs of whatever kind."""
+
+    over = None
+    temperature = None
+
+    def __init__(self, loss):
+        super().__init__(None, name=loss.name)
+        self.loss = loss
+
+    @property
+    def title(self):
+        return type(self.loss).__name__
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        return self.loss(y_true, y_pred, sample_weight)
 
 
 class _KerasDistillation(keras.losses.Loss):
@@ -36,17 +40,18 @@ class _KerasDistillation(keras.losses.Loss):
         if sample_weight is not None:
             raise ValueError(
                 "The losses of `keras.distillation` take no `sample_weight`. "
-                "Use a loss of `kd.losses` instead of "
-                f"{type(self.wrapped).__name__}"
+                f"Use a loss of `kd.losses` instead of {self.name}"
             )
         return self.wrapped.compute_loss(y_true, y_pred)
 
 
 def _as_loss(name, loss):
+    if isinstance(loss, LogitsLoss):
+        return copy.copy(loss)  # It gets a temperature of its own.
     if isinstance(loss, keras.losses.Loss):
-        return copy.copy(loss)
+        return _OtherLoss(loss)
     if isinstance(loss, keras.distillation.DistillationLoss):
-        return _KerasDistillation(loss)
+        return _OtherLoss(_KerasDistillation(loss))
     raise ValueError(
         f"`soft_loss` of output {name!r} must be an instance of a loss, such "
         f"as `kd.losses.ForwardKL(4.0)`, or None. Received: {loss!r}"
@@ -130,7 +135,7 @@ class SoftLosses:
         """
         for key, loss in self.named.items():
             check_choice("soft_loss", str(key), list(variables))
-            if isinstance(_temperature(loss), (int, float)):
+            if isinstance(loss.temperature, (int, float)):
                 variables[str(key)].assign(loss.temperature)
                 loss.temperature = variables[str(key)]
 
@@ -140,38 +145,32 @@ class SoftLosses:
         return {
             str(key): loss.temperature
             for key, loss in self.named.items()
-            if isinstance(_temperature(loss), keras.Variable)
+            if isinstance(loss.temperature, keras.Variable)
         }
 
-    def check_logits(self, models):
+    def check_heads(self, activations, whose):
         """Raises `ValueError` if a loss on logits would get probabilities.
 
         Args:
-            models: Dict, `"teacher"` and `"student"` to a list of models.
+            activations: The structure of a model's outputs, of the names of
+                their activations, empty ones for logits.
+            whose: String, what messages call the model.
         """
-        for side, several in models.items():
-            checks.check_logits(self.named.values(), several, side)
+        for key, loss in self.named.items():
+            activation = pick(activations, key, whose)
+            if loss.over is not None and activation:
+                raise ValueError(
+                    f"`{loss.title}` needs logits, the {whose} ends in "
+                    f"{activation!r}. Build it without the last activation"
+                )
 
     def check_outputs(self, teacher_outputs, student_outputs):
         """Raises `ValueError` where a loss cannot compare the outputs."""
         for key, loss in self.named.items():
             teacher = pick(teacher_outputs, key, "the teacher")
             student = pick(student_outputs, key, "the student")
-            if _takes_sparse(loss, teacher):
-                continue
-            check_same_shape(
-                f"teacher's output {key!r}",
-                teacher,
-                f"student's output {key!r}",
-                student,
-            )
-            if isinstance(loss, SOFTMAX_LOSSES) and student.shape[-1] == 1:
-                raise ValueError(
-                    f"`{type(loss).__name__}` compares distributions over "
-                    f"classes, output {key!r} has one unit, whose softmax is "
-                    "constant. Use `kd.losses.BinaryKL` or "
-                    "`kd.losses.LogitsMSE`"
-                )
+            _check_form(loss, teacher)
+            loss.check_outputs(teacher, student, f"output {key!r}")
 
     def from_signal(self, signal):
         """The teacher's outputs that came with a batch."""
@@ -194,7 +193,7 @@ class SoftLosses:
             if isinstance(weight, (dict, list, tuple)):
                 weight = pick(weight, key, "`sample_weight`")
             options = {"sample_weight": weight}
-            if getattr(loss, "needs_labels", False):
+            if loss.needs_labels:
                 options["labels"] = _labels(labels, key, loss)
             total += loss(
                 pick(teacher_outputs, key, "the teacher"),
@@ -207,25 +206,20 @@ class SoftLosses:
 def _labels(labels, key, loss):
     if labels is None:
         raise ValueError(
-            f"The soft loss `{type(loss).__name__}` needs labels, the data "
+            f"The soft loss `{loss.title}` needs labels, the data "
             "has none. Pass (x, y) batches, with -1 for rows without a "
             "label, or use `kd.losses.ForwardKL`"
         )
     return pick(labels, key, "the data's labels")
 
 
-def _temperature(loss):
-    return getattr(loss, "temperature", None)
-
-
-def _takes_sparse(loss, teacher):
-    """Whether the targets are sparse, as the loss then must know."""
+def _check_form(loss, teacher):
+    """Raises `ValueError` unless `loss` takes targets of this form."""
     sparse = _is_sparse(teacher)
-    if sparse != getattr(loss, "takes_sparse", False):
+    if sparse != loss.reads_sparse:
         raise ValueError(
             f"The teacher's targets are {'sparse' if sparse else 'full'}, "
-            f"`{type(loss).__name__}` takes "
+            f"`{loss.title}` takes "
             f"{'full logits' if sparse else 'sparse ones'}. Use "
             f"`{'kd.cache.SparseForwardKL' if sparse else 'kd.losses'}`"
         )
-    return sparse

@@ -2,9 +2,7 @@
 
 import keras
 
-from keras_distill._backend import unscale_for_distribution
-
-HARD, SOFT = "hard", "soft"
+LOSS, HARD, SOFT = "loss", "hard", "soft"
 
 
 class ScheduleState(keras.layers.Layer):
@@ -16,8 +14,10 @@ class ScheduleState(keras.layers.Layer):
 
     Attributes:
         temperatures: Dict, output name to a float32 scalar variable.
-        weights: Dict, term name to its base weight, a float32 scalar variable.
-        factors: Dict, term name to what a schedule multiplies it with.
+        weights_by_term: Dict, term name to its base weight, a float32 scalar
+            variable.
+        factors: Dict, term name to what a schedule multiplies it with, a
+            float32 scalar variable.
         stage: int32 scalar variable, -1 without stages.
         stage_epoch: int32 scalar variable, epochs finished in this stage.
         stage_start: int32 scalar variable, the optimizer's step count when
@@ -50,34 +50,3 @@ class ScheduleState(keras.layers.Layer):
             name=name,
             initializer=keras.initializers.Constant(value),
         )
-
-    def weight(self, term):
-        """The effective weight of `term`: its base times its factor."""
-        return self.weights_by_term[term] * self.factors[term]
-
-
-class TermMetrics:
-    """One mean over the epoch for each term of the loss.
-
-    Not a Keras object: the Distiller shows them to Keras while it trains and
-    hides them while it evaluates the student alone.
-
-    Args:
-        terms: Names of the terms.
-    """
-
-    def __init__(self, terms):
-        self._metrics = {
-            term: keras.metrics.Mean(
-                name=f"{term}_loss" if term in (HARD, SOFT) else term
-            )
-            for term in terms
-        }
-
-    def of(self, terms):
-        return [self._metrics[term] for term in terms]
-
-    def update(self, values, size):
-        for term, value in values.items():
-            value = unscale_for_distribution(value)
-            self._metrics[term].update_state(value, size)

@@ -1,16 +1,15 @@
-"""What is distilled: the soft losses and the matches, and their values."""
-
-import keras
-from keras import ops
+"""What is distilled: the losses and the matches, and which of them are on."""
 
 from keras_distill._backend import output_spec
+from keras_distill.distiller import checks
 from keras_distill.distiller.features import Features
-from keras_distill.distiller.inputs import split
+from keras_distill.distiller.heads import head_taps
+from keras_distill.distiller.heads import heads
 from keras_distill.distiller.soft import SoftLosses
 from keras_distill.distiller.state import HARD
 from keras_distill.distiller.state import SOFT
+from keras_distill.inputs import call_model
 from keras_distill.recording import record
-from keras_distill.teachers import call_model
 
 
 class Terms:
@@ -22,46 +21,69 @@ class Terms:
         teacher: `Teacher`.
         student: `keras.Model`.
         matches: List of `Match`.
+
+    Attributes:
+        hard: The hard loss as Keras compiled it, or None.
+        soft: `SoftLosses`.
+        features: `Features`.
+        active: List of the names of the terms that are on.
+        needs_teacher: Boolean, whether one of them compares with the teacher.
+        metrics: Dict, `"loss"` and term names to the `keras.metrics.Mean`
+            behind the logs. The Distiller shows them to Keras while it trains
+            and hides them while it evaluates the student alone.
+        outputs: Pair of the teacher's and the student's outputs, as specs;
+            None while they are not known.
     """
 
     def __init__(self, teacher, student, matches):
         self.teacher = teacher
         self.student = student
         self.features = Features(matches, teacher.models, student)
+        self.hard = None
         self.soft = SoftLosses(None)
-        self.on = {HARD: True, SOFT: True}
+        self.metrics = {}
         self.outputs = None
+        self._hard_loss = None
+        self._heads = {"teacher": [], "student": []}
+        self.set_active()
 
     def set_active(self, hard=True, soft=True, matches=None):
         """Switches terms on and off; `matches` None means all of them."""
         self.features.set_active(matches)
-        self.on = {HARD: bool(hard), SOFT: bool(soft)}
+        self._on = {HARD: bool(hard), SOFT: bool(soft)}
+        self._update()
 
-    def use(self, soft_losses):
+    def _update(self):
+        there = {HARD: self.hard is not None, SOFT: bool(self.soft.named)}
+        self.active = [name for name in there if there[name] and self._on[name]]
+        self.active += [match.name for match in self.features.active]
+        self.needs_teacher = any(name != HARD for name in self.active)
+
+    def check_hard(self, loss):
+        """Raises `ValueError` if `loss`, as given by the user, cannot be."""
+        checks.check_hard_loss(loss, self._heads["student"])
+
+    def use_hard(self, loss, compiled):
+        """Makes `loss` the hard loss; `compiled` is what Keras made of it."""
+        self._hard_loss, self.hard = loss, compiled
+        self._update()
+
+    def use_soft(self, soft_losses):
         """Makes `soft_losses` those in use.
 
         Raises:
             ValueError: if they do not fit the models' outputs.
         """
-        models = {"teacher": self.teacher.models, "student": [self.student]}
-        soft_losses.check_logits(models)
+        self._check_soft(soft_losses)
+        self.soft = soft_losses
+        self._update()
+
+    def _check_soft(self, soft_losses):
+        for side, models in self._heads.items():
+            for name, activations in models:
+                soft_losses.check_heads(activations, f"{side} {name!r}")
         if self.outputs is not None:
             soft_losses.check_outputs(*self.outputs)
-        self.soft = soft_losses
-
-    @property
-    def soft_on(self):
-        return self.on[SOFT] and bool(self.soft.named)
-
-    @property
-    def needs_teacher(self):
-        return self.soft_on or bool(self.features.active)
-
-    def names(self, hard):
-        """Names of the active terms; `hard` tells if there is a hard loss."""
-        first = [HARD] if hard and self.on[HARD] else []
-        first += [SOFT] if self.soft_on else []
-        return first + [match.name for match in self.features.active]
 
     def infer(self, teacher_inputs, student_inputs, signal):
         """Checks the shapes of all outputs and builds the projections.
@@ -75,81 +97,49 @@ class Terms:
             List of projection layers.
         """
         features = self.features
-
-        def student(inputs):
-            with record(features.student_taps) as recording:
-                outputs = call_model(self.student, inputs)
-            return outputs, [recording.value(t) for t in features.student_taps]
-
-        def teacher(inputs):
-            with record(features.teacher_taps) as recording:
-                outputs = self.teacher(inputs)
-            return outputs, [recording.value(t) for t in features.teacher_taps]
-
-        student_outputs, student_states = output_spec(student, student_inputs)
+        student_outputs, student_states = self._trace(
+            "student",
+            lambda x: call_model(self.student, x),
+            [self.student],
+            features.student_taps,
+            student_inputs,
+        )
         if signal is not None:
             teacher_outputs = self.soft.from_signal(signal)
             states = features.from_signal(signal)
         elif self.teacher.models:
-            teacher_outputs, states = output_spec(teacher, teacher_inputs)
+            teacher_outputs, states = self._trace(
+                "teacher",
+                self.teacher.outputs,
+                self.teacher.models,
+                features.teacher_taps,
+                teacher_inputs,
+            )
             states = features.by_match(states)
         else:
             raise ValueError(
                 "Without a teacher the batches must carry its signal: "
                 "x = {'student': inputs, 'teacher_signal': {'logits': ...}}"
             )
-        self.soft.check_outputs(teacher_outputs, student_outputs)
         self.outputs = teacher_outputs, student_outputs
+        self._check_soft(self.soft)
+        self.check_hard(self._hard_loss)
         return features.build(states, student_states)
 
-    def teacher_signal(self, inputs):
-        """The teacher's outputs and states, from its one pass.
+    def _trace(self, side, call, models, taps, inputs):
+        """Specs of the outputs and of the tapped values; notes the heads."""
 
-        Args:
-            inputs: `x` of a batch.
+        def traced(inputs):
+            watched = [tap for model in models for tap in head_taps(model)]
+            with record([*taps, *watched]) as recording:
+                outputs = call(inputs)
+            self._heads[side] = [(m.name, heads(m, recording)) for m in models]
+            return outputs, [recording.value(tap) for tap in taps]
 
-        Returns:
-            Dict with `"logits"`, `"states"` and `"masks"`, or None if no
-            active term needs the teacher.
-        """
-        if not self.needs_teacher:
-            return None
-        inputs, _, given = split(inputs)
-        if given is not None:
-            return {
-                "logits": self.soft.from_signal(given)
-                if self.soft_on
-                else None,
-                "states": self.features.from_signal(given),
-                "masks": {},
-            }
-        with record(self.features.teacher_taps) as recording:
-            logits = self.teacher(inputs)
-        signal = self.features.teacher_states(recording, inputs)
-        signal["logits"] = logits
-        return keras.tree.map_structure(
-            lambda value: None if value is None else ops.stop_gradient(value),
-            signal,
-        )
+        return output_spec(traced, inputs)
 
-    def values(self, signal, recording, inputs, y_pred, sample_weight, labels):
-        """The unweighted value of each active term but the hard loss.
-
-        Args:
-            signal: What `teacher_signal` gave.
-            recording: `Recording` of the student's pass.
-            inputs: The student's inputs.
-            y_pred: The student's outputs.
-            sample_weight: As in `keras.Model.fit`, or None.
-            labels: As in `keras.Model.fit`, or None.
-        """
-        values = {}
-        if self.soft_on:
-            values[SOFT] = self.soft(
-                signal["logits"], y_pred, sample_weight, labels
-            )
-        if self.features.active:
-            values |= self.features.values(
-                signal, recording, inputs, sample_weight
-            )
-        return values
+    def given_signal(self, signal):
+        """What the step compares with, where a signal came with the batch."""
+        soft = self.soft.from_signal(signal) if SOFT in self.active else None
+        states = self.features.from_signal(signal)
+        return {"logits": soft, "states": states, "masks": {}}

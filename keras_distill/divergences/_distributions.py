@@ -52,6 +52,17 @@ def align_temperature(temperature, logits):
     )
 
 
+def squared(temperature, logits):
+    """Returns `T^2`, with the leading axes of `logits`.
+
+    The gradient of a divergence of `softmax(logits / T)` shrinks with `1 /
+    T^2`. Multiplied by `T^2` a soft loss keeps its weight beside the others,
+    whatever `T` is (Hinton et al., 2015, section 2).
+    """
+    aligned = align_temperature(temperature, logits)
+    return ops.square(aligned[..., 0])
+
+
 def tempered(teacher_logits, student_logits, temperature):
     """Returns both logits over `temperature`, in float32."""
     teacher_logits = ops.convert_to_tensor(teacher_logits, dtype="float32")

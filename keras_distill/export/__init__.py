@@ -4,6 +4,5 @@ from keras_distill.export._litert import litert as litert
 from keras_distill.export._saved_model import saved_model as saved_model
 from keras_distill.export.card import model_card as model_card
 from keras_distill.export.latency import measure_latency as measure_latency
-from keras_distill.export.options import ExportOptions as ExportOptions
 from keras_distill.export.report import ExportError as ExportError
 from keras_distill.export.report import ExportReport as ExportReport

@@ -5,8 +5,11 @@ import pathlib
 
 import numpy as np
 
+from keras_distill._backend import nested_layers
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
+from keras_distill._files import drafts_beside
+from keras_distill._files import write_json
 from keras_distill.export.conversion import QUANTIZATIONS
 from keras_distill.export.conversion import convert
 from keras_distill.export.inputs import read_inputs
@@ -22,13 +25,11 @@ from keras_distill.export.sidecar import check_replaceable
 from keras_distill.export.sidecar import describe
 from keras_distill.export.sidecar import publish_files
 from keras_distill.export.sidecar import save_vocabulary
-from keras_distill.export.sidecar import staging
-from keras_distill.export.sidecar import write_json
 from keras_distill.export.student_checks import check_examples
 from keras_distill.export.student_checks import check_student
 
 
-def litert(
+def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
     student,
     path,
     quantization=None,
@@ -36,7 +37,11 @@ def litert(
     *,
     examples=None,
     sequence_length="examples",
-    **options,
+    labels=None,
+    tokenizer=None,
+    min_agreement=0.99,
+    task="classification",
+    tolerance=None,
 ):
     """Exports the student as a `.tflite` file, and proves that it still is it.
 
@@ -70,8 +75,18 @@ def litert(
         sequence_length: The length of the inputs in the file. `"examples"`
             (default): fixed, that of `examples`. An integer: the same, stated.
             `None`: any length, resized at run time.
-        **options: Fields of `ExportOptions`: `labels`, `tokenizer`,
-            `min_agreement`, `task`, `tolerance`.
+        labels: Strings, the names of the logits in their order; they go into
+            the metadata. Optional.
+        tokenizer: A KerasHub tokenizer, whose vocabulary is copied beside the
+            file. Optional.
+        min_agreement: Float in `[0, 1]`. The share of the examples on which
+            the export must predict what the student predicts. Defaults to
+            `0.99`.
+        task: What a prediction is. `"classification"` (default): the largest
+            logit. `"multi_label"`: the sign of each logit. `"regression"`: the
+            values themselves, up to `tolerance`.
+        tolerance: Float, the largest absolute difference that counts as
+            agreement; required for `"regression"`, and only there.
 
     Returns:
         An `ExportReport`.
@@ -97,7 +112,7 @@ def litert(
     Reference:
         Jacob et al., 2018, https://arxiv.org/abs/1712.05877 (int8).
     """
-    options = ExportOptions(**options)
+    options = ExportOptions(labels, tokenizer, min_agreement, task, tolerance)
     path = pathlib.Path(os.fspath(path))
     metadata_path = path.with_suffix(".metadata.json")
     _check_path(path)
@@ -114,7 +129,7 @@ def litert(
     ranges = _calibration(inputs, calibration, shapes)
     expected = inputs.predict(student, arrays)
     options.check_labels(expected)
-    with staging(path) as folder:
+    with drafts_beside(path) as folder:
         file = folder / path.name
         buffer = convert(
             student, inputs, shapes, sorted(expected), quantization, ranges
@@ -125,6 +140,7 @@ def litert(
             LiteRTModel(file).predict(arrays),
             options,
             valid_tokens(arrays),
+            _advice(student, quantization),
         )
         report = ExportReport(
             path=path,
@@ -138,12 +154,12 @@ def litert(
             _signature(inputs, shapes),
             expected,
             options,
-            options.tokenizer,
+            tokenizer,
             format="litert",
             quantization=quantization,
             sequence_length=_fixed_length(shapes),
             vocabulary_files=save_vocabulary(
-                options.tokenizer, folder, prefix=f"{path.stem}."
+                tokenizer, folder, prefix=f"{path.stem}."
             ),
         )
         write_json(folder / metadata_path.name, contents)
@@ -235,6 +251,23 @@ def _check_recurrence(student, quantization):
             "layers: LiteRT cannot calibrate their loops. Use 'dynamic', "
             f"which stores int8 weights. Received: layers {layers}"
         )
+
+
+def _advice(student, quantization):
+    """What to do where the file's predictions are not the student's."""
+    layers = [
+        layer.name
+        for layer in nested_layers(student)
+        # KerasHub has attention that is none of Keras' classes.
+        if "Attention" in type(layer).__name__
+    ]
+    if quantization != "int8" or not layers:
+        return None
+    return (
+        "Attention bears no activations in int8, and runs slower with them: "
+        "use quantization='dynamic', which stores int8 weights. Received: "
+        f"quantization='int8', layers {layers[:3]}"
+    )
 
 
 def _check_not_text(name, inputs):

@@ -6,6 +6,8 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
+from keras_distill._files import complete_folder
+from keras_distill._files import write_json
 from keras_distill.export.inputs import read_inputs
 from keras_distill.export.latency import measure_latency
 from keras_distill.export.options import ExportOptions
@@ -16,10 +18,7 @@ from keras_distill.export.report import compare
 from keras_distill.export.report import valid_tokens
 from keras_distill.export.sidecar import check_replaceable
 from keras_distill.export.sidecar import describe
-from keras_distill.export.sidecar import publish_folder
 from keras_distill.export.sidecar import save_vocabulary
-from keras_distill.export.sidecar import staging
-from keras_distill.export.sidecar import write_json
 from keras_distill.export.student_checks import check_examples
 from keras_distill.export.student_checks import check_student
 
@@ -27,7 +26,18 @@ METADATA = pathlib.Path("assets.extra") / "metadata.json"
 BATCH = 32
 
 
-def saved_model(student, path, preprocessor=None, *, examples=None, **options):
+def saved_model(  # noqa: PLR0913 - What the file is, and what it is held to.
+    student,
+    path,
+    preprocessor=None,
+    *,
+    examples=None,
+    labels=None,
+    tokenizer=None,
+    min_agreement=0.99,
+    task="classification",
+    tolerance=None,
+):
     """Exports the student as a SavedModel, and proves that it is the student.
 
     The signature `"serving_default"` maps the student's inputs by name (int32
@@ -49,8 +59,11 @@ def saved_model(student, path, preprocessor=None, *, examples=None, **options):
             inputs, or `None` for token ids.
         examples: Real inputs. Strings with a `preprocessor`; without, arrays
             by input name, `[examples, ...]`. Required.
-        **options: Fields of `ExportOptions`: `labels`, `tokenizer`,
-            `min_agreement`, `task`, `tolerance`.
+        labels: As for `litert`.
+        tokenizer: As for `litert`; a `preprocessor` brings its own.
+        min_agreement: As for `litert`. Defaults to `0.99`.
+        task: As for `litert`. Defaults to `"classification"`.
+        tolerance: As for `litert`.
 
     Returns:
         An `ExportReport`.
@@ -72,13 +85,13 @@ def saved_model(student, path, preprocessor=None, *, examples=None, **options):
     >>> report.agreement
     1.0
     """
-    options = ExportOptions(**options)
+    options = ExportOptions(labels, tokenizer, min_agreement, task, tolerance)
     path = pathlib.Path(os.fspath(path))
     check_student(student)
     check_examples(examples)
     _check_path(path)
     check_replaceable(path, path / METADATA)
-    tokenizer = _tokenizer(preprocessor, options)
+    tokenizer = _tokenizer(preprocessor, tokenizer)
     tokens = served = examples
     if preprocessor is not None:
         served = {"text": _texts(examples)}
@@ -89,8 +102,7 @@ def saved_model(student, path, preprocessor=None, *, examples=None, **options):
         served = arrays
     expected = inputs.predict(student, arrays)
     options.check_labels(expected)
-    with staging(path) as staged:
-        folder = staged / "model"
+    with complete_folder(path) as folder:
         specs = _specs(inputs, preprocessor)
         _save(student, inputs, preprocessor, specs, folder)
         report = ExportReport(
@@ -113,7 +125,6 @@ def saved_model(student, path, preprocessor=None, *, examples=None, **options):
             vocabulary_files=save_vocabulary(tokenizer, extra),
         )
         write_json(folder / METADATA, contents)
-        publish_folder(folder, path)
     return report
 
 
@@ -200,13 +211,13 @@ def _tokenise(preprocessor, texts):
     }
 
 
-def _tokenizer(preprocessor, options):
+def _tokenizer(preprocessor, given):
     if preprocessor is None:
-        return options.tokenizer
-    if options.tokenizer is not None:
+        return given
+    if given is not None:
         raise ValueError(
             "`tokenizer` must be left out when `preprocessor` is given, which "
-            f"brings its own. Received: tokenizer={options.tokenizer!r}"
+            f"brings its own. Received: tokenizer={given!r}"
         )
     tokenizer = getattr(preprocessor, "tokenizer", None)
     if not callable(preprocessor) or tokenizer is None:

@@ -6,7 +6,9 @@ import pathlib
 
 import keras_hub
 
+from keras_distill import _files
 from keras_distill.export._saved_model import METADATA
+from keras_distill.export.markdown import escape
 
 FRONT = """---
 library_name: keras
@@ -33,7 +35,7 @@ def model_card(folder, title, sections, files, preprocessor=None):
     Args:
         folder: Path of a folder with exports of `litert` and `saved_model`;
             or of a SavedModel itself.
-        title: String.
+        title: String, shown as it stands.
         sections: Dict from headings to Markdown.
         files: Names in `folder` of the exports to load: `.tflite` files and
             SavedModel folders, `"."` for `folder` itself. Empty where the
@@ -62,7 +64,7 @@ def model_card(folder, title, sections, files, preprocessor=None):
     True
     """
     folder = pathlib.Path(os.fspath(folder))
-    parts = [FRONT, f"# {title}", ""]
+    parts = [FRONT, f"# {escape(title)}", ""]
     for heading, text in sections.items():
         parts += [f"## {heading}", "", text.strip(), ""]
     if files:
@@ -70,7 +72,7 @@ def model_card(folder, title, sections, files, preprocessor=None):
     for name in files:
         parts += ["```python", _snippet(folder, name, preprocessor), "```", ""]
     path = folder / "README.md"
-    path.write_text("\n".join(parts), encoding="utf-8")
+    _files.write_text(path, "\n".join(parts))
     return path
 
 
@@ -103,20 +105,14 @@ def _litert(name, metadata, preprocessor):
             "}",
         ]
     else:
-        tokenise, arrange = [], ["inputs = {"]
-        for spec in metadata["inputs"]:
-            arrange.append(
-                f'    "{spec["name"]}": '
-                f'np.zeros({_shape(spec)}, "{spec["dtype"]}"),'
-            )
-        arrange.append("}")
+        tokenise, arrange = [], _zeros(metadata, "np")
     return "\n".join(
         [
             *imports,
             "from ai_edge_litert.interpreter import Interpreter",
             "",
             *tokenise,
-            f'run = Interpreter("{name}").get_signature_runner()',
+            f"run = Interpreter({json.dumps(name)}).get_signature_runner()",
             *arrange,
             *_answer(metadata, "run(**inputs)"),
         ]
@@ -127,32 +123,37 @@ def _saved_model(name, metadata):
     specs = metadata["inputs"]
     if [spec["name"] for spec in specs] == ["text"]:
         imports = ["import tensorflow as tf", "import tensorflow_text"]
-        inputs = 'text=tf.constant(["A text to classify."])'
+        inputs = ['inputs = {"text": tf.constant(["A text to classify."])}']
     else:
         imports = ["import tensorflow as tf"]
-        inputs = ", ".join(
-            f'{spec["name"]}=tf.zeros({_shape(spec)}, "{spec["dtype"]}")'
-            for spec in specs
-        )
+        inputs = _zeros(metadata, "tf")
     return "\n".join(
         [
             *imports,
             "",
-            f'model = tf.saved_model.load("{name}")',
+            f"model = tf.saved_model.load({json.dumps(name)})",
             'serve = model.signatures["serving_default"]',
-            *_answer(metadata, f"serve({inputs})"),
+            *inputs,
+            *_answer(metadata, "serve(**inputs)"),
         ]
     )
 
 
-def _shape(spec):
-    """One example's shape; 8 where any length will do."""
-    return [1, *(size or 8 for size in spec["shape"][1:])]
+def _zeros(metadata, library):
+    """Lines that make inputs of zeros, of 8 tokens where any length will do."""
+    lines = ["inputs = {"]
+    for spec in metadata["inputs"]:
+        shape = [1, *(size or 8 for size in spec["shape"][1:])]
+        name = json.dumps(spec["name"])
+        lines.append(
+            f'    {name}: {library}.zeros({shape}, "{spec["dtype"]}"),'
+        )
+    return [*lines, "}"]
 
 
 def _answer(metadata, call):
-    output = metadata["outputs"][0]["name"]
-    lines = [f'logits = {call}["{output}"]']
+    output = json.dumps(metadata["outputs"][0]["name"])
+    lines = [f"logits = {call}[{output}]"]
     if metadata["labels"] is None:
         return [*lines, "print(logits)"]
     return [

@@ -5,10 +5,8 @@ import warnings
 
 import tensorflow as tf
 from tensorflow.lite.python.convert_phase import ConverterError
-from tensorflow.python.framework.convert_to_constants import (
-    convert_variables_to_constants_v2,
-)
 
+from keras_distill._backend import freeze
 from keras_distill.export.recurrence import portable_recurrence
 from keras_distill.export.report import ExportError
 
@@ -59,7 +57,7 @@ def _freeze(student, inputs, specs):
 
     with portable_recurrence(student):
         concrete = tf.function(serve).get_concrete_function(**specs)
-    return convert_variables_to_constants_v2(concrete, lower_control_flow=False)
+    return freeze(concrete)
 
 
 def _save_frozen(frozen, specs, outputs, folder):

@@ -6,6 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_distill._backend import symbolic_inputs
+
 
 @dataclasses.dataclass(frozen=True)
 class Input:
@@ -102,7 +104,7 @@ def read_inputs(student, examples):
     Returns:
         An `Inputs`.
     """
-    symbolic = getattr(student, "_inputs_struct", None)
+    symbolic = symbolic_inputs(student)
     if symbolic is None:
         return _inputs_of_examples(examples)
     if isinstance(symbolic, dict):

@@ -13,36 +13,24 @@ TASKS = ("classification", "multi_label", "regression")
 
 @dataclasses.dataclass(frozen=True)
 class ExportOptions:
-    """Options of `saved_model` and `litert`, which take them as keywords.
+    """The keywords that `saved_model` and `litert` share, checked.
 
     Args:
-        labels: Strings, the names of the logits in their order; they go into
-            the metadata. Optional.
-        tokenizer: A KerasHub tokenizer, whose vocabulary is copied beside the
-            export. Optional; a `preprocessor` brings its own.
-        min_agreement: Float in `[0, 1]`. The share of the examples on which
-            the export must predict what the student predicts. Defaults to
-            `0.99`.
-        task: What a prediction is. `"classification"` (default): the largest
-            logit. `"multi_label"`: the sign of each logit. `"regression"`: the
-            values themselves, up to `tolerance`.
-        tolerance: Float, the largest absolute difference that counts as
-            agreement; required for `"regression"`, and only there.
+        labels: As `litert` takes it, like all others.
+        tokenizer: KerasHub tokenizer, or `None`.
+        min_agreement: Float in `[0, 1]`.
+        task: One of `TASKS`.
+        tolerance: Float for `"regression"`, `None` elsewhere.
 
     Raises:
         ValueError: If a value is out of its range.
-
-    Example:
-
-    >>> ExportOptions(labels=["no", "yes"]).min_agreement
-    0.99
     """
 
-    labels: Sequence[str] | None = None
-    tokenizer: Any = None
-    min_agreement: float = 0.99
-    task: str = "classification"
-    tolerance: float | None = None
+    labels: Sequence[str] | None
+    tokenizer: Any
+    min_agreement: float
+    task: str
+    tolerance: float | None
 
     def __post_init__(self):
         check_between("min_agreement", self.min_agreement, 0, 1)

@@ -4,12 +4,14 @@ import contextlib
 
 import keras
 
+from keras_distill._backend import nested_layers
+
 
 def recurrent_layers(student):
     """All recurrent layers of `student`, at any depth."""
     return [
         layer
-        for layer in student._flatten_layers()
+        for layer in nested_layers(student)
         if isinstance(layer, keras.layers.RNN)
     ]
 
@@ -24,7 +26,7 @@ def portable_recurrence(student):
     layers = [
         layer
         for layer in recurrent_layers(student)
-        if hasattr(layer, "use_cudnn")
+        if isinstance(layer, (keras.layers.LSTM, keras.layers.GRU))
     ]
     saved = [layer.use_cudnn for layer in layers]
     try:

@@ -5,6 +5,13 @@ import pathlib
 
 import numpy as np
 
+from keras_distill._masks import padding_mask
+
+ADVICE = (
+    "Use a finer quantization, or more calibration data, or lower "
+    "`min_agreement`."
+)
+
 
 class ExportError(RuntimeError):
     """An export that is not the student, or that cannot be made."""
@@ -37,11 +44,11 @@ class ExportReport:
 
 def valid_tokens(arrays):
     """The boolean `[examples, length]` padding mask among inputs, or `None`."""
-    mask = arrays.get("padding_mask")
+    mask = padding_mask(arrays)
     return None if mask is None else mask.astype(bool)
 
 
-def compare(expected, actual, options, valid=None):
+def compare(expected, actual, options, valid=None, advice=None):
     """Compares an export's outputs with the student's.
 
     Args:
@@ -51,6 +58,7 @@ def compare(expected, actual, options, valid=None):
         options: An `ExportOptions`.
         valid: Boolean array `[examples, length]`, the tokens that count where
             there is a prediction for each token. Optional.
+        advice: String, what to do where they differ. Optional.
 
     Returns:
         A dict with `agreement`, `max_difference` and `mean_difference`.
@@ -79,9 +87,8 @@ def compare(expected, actual, options, valid=None):
             f"{result['agreement']:.2%} of the examples, less than "
             f"min_agreement={options.min_agreement:.2%}. Differences of the "
             f"logits: at most {result['max_difference']:.3g}, on average "
-            f"{result['mean_difference']:.3g}. Nothing was written. Use a "
-            "finer quantization, or more calibration data, or lower "
-            "`min_agreement`."
+            f"{result['mean_difference']:.3g}. Nothing was written. "
+            f"{advice or ADVICE}"
         )
     return result
 

@@ -1,23 +1,13 @@
 """What a program needs to know to use an export, and where files are put."""
 
-import contextlib
-import json
-import os
 import pathlib
 import tempfile
 
 import keras
 import tensorflow as tf
 
-
-@contextlib.contextmanager
-def staging(path):
-    """A folder beside `path` that is gone afterwards, whatever happens."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix=f".{path.name}.", dir=path.parent
-    ) as folder:
-        yield pathlib.Path(folder)
+from keras_distill._files import put_in_place
+from keras_distill._files import read_json
 
 
 def check_replaceable(path, metadata_path):
@@ -96,12 +86,6 @@ def describe(report, inputs, outputs, options, tokenizer, **entries):
     }
 
 
-def write_json(path, contents):
-    """Writes `contents` as indented UTF-8 JSON."""
-    text = json.dumps(contents, indent=2, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
-
-
 def publish_files(folder, path, metadata_path):
     """Moves the files of `folder` beside `path`, the model itself last.
 
@@ -110,15 +94,8 @@ def publish_files(folder, path, metadata_path):
     """
     names = {file.name for file in folder.iterdir()}
     if metadata_path.exists():
-        earlier = json.loads(metadata_path.read_text(encoding="utf-8"))
+        earlier = read_json(metadata_path)
         for name in set(earlier["vocabulary_files"]) - names:
             (path.parent / pathlib.Path(name).name).unlink(missing_ok=True)
     for name in sorted(names, key=lambda name: (name == path.name, name)):
-        os.replace(folder / name, path.parent / name)
-
-
-def publish_folder(folder, path):
-    """Moves `folder` to `path`; what was there goes into the staging folder."""
-    if path.exists():
-        os.replace(path, folder.parent / "replaced")
-    os.replace(folder, path)
+        put_in_place(folder / name, path.parent / name)

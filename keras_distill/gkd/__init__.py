@@ -3,6 +3,7 @@
 from keras_distill.gkd.decoding import Generator as Generator
 from keras_distill.gkd.evaluation import WritingScorer as WritingScorer
 from keras_distill.gkd.evaluation import WritingScores as WritingScores
+from keras_distill.gkd.fine_tuning import fine_tune as fine_tune
 from keras_distill.gkd.language_model import LanguageModel as LanguageModel
 from keras_distill.gkd.model import GKDDistiller as GKDDistiller
 from keras_distill.gkd.preprocessor import GKDPreprocessor as GKDPreprocessor

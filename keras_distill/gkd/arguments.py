@@ -1,4 +1,4 @@
-"""The arguments of a `GKDDistiller`: what is refused, what they stand for."""
+"""The options of a `GKDDistiller`: what is refused, what they stand for."""
 
 import functools
 import numbers
@@ -15,6 +15,7 @@ from keras_distill.gkd.sources import DatasetResponses
 from keras_distill.gkd.sources import Source
 from keras_distill.gkd.sources import StudentSampler
 from keras_distill.gkd.sources import TeacherSampler
+from keras_distill.losses import LogitsLoss
 
 SCHEDULE_STEPS = (0, *(2**power for power in range(31)))
 
@@ -120,15 +121,36 @@ def divergence_function(divergence, beta, loss_temperature, normalize):
             f"divergence={divergence!r}, beta={beta}, "
             f"loss_temperature={loss_temperature}, normalize={normalize}"
         )
+    if isinstance(divergence, LogitsLoss):
+        _check_by_token(divergence)
     if isinstance(divergence, keras.losses.Loss):
         return divergence.call
     return divergence
 
 
+def _check_by_token(loss):
+    """Raises `ValueError` unless `loss` compares two tokens' logits alone."""
+    reasons = {
+        "the labels": loss.needs_labels,
+        "the sparse targets of a cache": loss.reads_sparse,
+        "all tokens of a batch together": loss.relates_rows,
+        "labels that do not exclude each other": loss.over == "labels",
+    }
+    found = [reason for reason, holds in reasons.items() if holds]
+    if found:
+        raise ValueError(
+            "`divergence` must compare next-token distributions, one token "
+            f"at a time. Received: `kd.losses.{loss.title}`, which is about "
+            f"{found[0]}. Use a loss such as `kd.losses.ReverseKL()`"
+        )
+
+
 def check_optimizer(optimizer):
     """Raises `ValueError` if the optimizer accumulates gradients."""
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    if getattr(inner, "gradient_accumulation_steps", None):
+    inner = optimizer
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        inner = optimizer.inner_optimizer
+    if inner.gradient_accumulation_steps:
         raise ValueError(
             "An optimizer that accumulates gradients weights batches alike, "
             "however many tokens were generated in them. Use a larger batch "

@@ -10,11 +10,12 @@ from keras_distill._checks import check_choice
 from keras_distill.divergences import forward_kl
 from keras_distill.divergences import generalized_jsd
 from keras_distill.divergences import reverse_kl
-from keras_distill.gkd import checks
+from keras_distill.gkd import compatibility
 from keras_distill.gkd.losses import TokenLosses
 from keras_distill.gkd.rollout import COUNTS
 from keras_distill.gkd.rollout import STATISTICS
 from keras_distill.gkd.rollout import Rollout
+from keras_distill.gkd.rows import only_inputs
 from keras_distill.gkd.sources import DATASET
 from keras_distill.gkd.sources import STUDENT
 from keras_distill.gkd.sources import TEACHER
@@ -108,13 +109,13 @@ class WritingScorer:
         temperature=1.0,
         stop_token_ids=None,
     ):
-        checks.check_pair(teacher, student)
+        compatibility.check_pair(teacher, student)
         pairs = [
             TokenLosses(teacher, student, divergence, False)
             for divergence in DIVERGENCES.values()
         ]
         vocabulary_size = min(pairs[0].vocabulary_sizes)
-        stops = checks.stop_tokens(
+        stops = compatibility.stop_tokens(
             stop_token_ids, teacher, student, vocabulary_size
         )
         sampling = Sampling(
@@ -125,7 +126,7 @@ class WritingScorer:
             stops,
             vocabulary_size,
             max_completion_length,
-            checks.max_lengths(teacher, student),
+            compatibility.max_lengths(teacher, student),
         )
         self._rollouts = {
             writer: Rollout((source(), source()), sampling, "batch")
@@ -152,7 +153,7 @@ class WritingScorer:
         check_choice("writer", writer, WRITERS)
         sums, rows, lengths = 0.0, 0, 0.0
         for step, batch in enumerate(batches):
-            batch = checks.only_inputs(batch)
+            batch = only_inputs(batch)
             filled = self._rollouts[writer].fill(batch, 1.0, seed, step)
             statistics = filled.pop(STATISTICS)
             count = len(filled["token_ids"])
@@ -183,8 +184,8 @@ def _comparison(pairs, teacher, student):
         teacher_states = pairs[0].teacher_states(x)
         student_states = pairs[0].student_states(x, training=False)
         sums = [
-            pair.divergence_sum(x, teacher_states, student_states)
-            for pair in pairs
+            losses.divergence_sum(x, teacher_states, student_states)
+            for losses in pairs
         ]
         for judge, states in zip(judges, (teacher_states, student_states)):
             sums.append(judge.cross_entropy_sum(x, states))

@@ -5,6 +5,7 @@ import keras_hub
 from keras import ops
 
 from keras_distill._backend import producer
+from keras_distill._layers import backbones
 
 INPUTS = {"token_ids", "padding_mask"}
 
@@ -97,8 +98,14 @@ class LanguageModel:
             from the same hidden states.
         """
         logits = self.head(hidden_states, reverse=True)
-        cap = getattr(self.model, "final_logit_cap", None)
+        cap = _final_cap(self.model)
         return logits if cap is None else ops.tanh(logits / cap) * cap
+
+
+def _final_cap(model):
+    """The number `c` of `c tanh(logits / c)` behind the head, or None."""
+    # Gemma 4's, which older versions of KerasHub do not have.
+    return getattr(model, "final_logit_cap", None)
 
 
 def _check(model):
@@ -117,10 +124,10 @@ def _check(model):
             "alone. Pass a model of text, built without image or audio "
             f"encoder. Received: inputs {sorted(found)}"
         )
-    head = getattr(model.backbone, "token_embedding", None)
-    capped = getattr(model, "final_logit_cap", None) is not None
+    found = backbones(model, "token_embedding")
+    head = found[0][1].token_embedding if found else None
     if not isinstance(head, keras.layers.ReversibleEmbedding) or not (
-        capped or producer(model.output) is head
+        _final_cap(model) is not None or producer(model.output) is head
     ):
         raise ValueError(
             "The logits of the model must be the reverse of its backbone's "

@@ -8,9 +8,9 @@ from keras import ops
 from keras_distill._backend import check_backend
 from keras_distill._replicas import replicas
 from keras_distill.gkd import arguments
-from keras_distill.gkd import checks
-from keras_distill.gkd.drawn import OnDrawnBatches
+from keras_distill.gkd import compatibility
 from keras_distill.gkd.losses import TokenLosses
+from keras_distill.gkd.on_policy import OnCompletedBatches
 from keras_distill.gkd.rollout import Rollout
 from keras_distill.gkd.sources import Sampling
 from keras_distill.gkd.state import GKDState
@@ -19,7 +19,7 @@ from keras_distill.gkd.steps import STEPS
 from keras_distill.gkd.steps import TEST_STEPS
 
 
-class GKDDistiller(OnDrawnBatches):
+class GKDDistiller(OnCompletedBatches):
     """Trains `student` to write as `teacher` does, partly on its own text.
 
     For each prompt a completion comes from the student itself (with
@@ -126,7 +126,7 @@ class GKDDistiller(OnDrawnBatches):
         name="gkd_distiller",
     ):
         check_backend()
-        checks.check_pair(teacher, student)
+        compatibility.check_pair(teacher, student)
         arguments.check_numbers(
             micro_batch_size, chunk_tokens, seed, sft_weight
         )
@@ -147,8 +147,10 @@ class GKDDistiller(OnDrawnBatches):
             chunk_tokens,
         )
         sizes = self.token_losses.vocabulary_sizes
-        checks.warn_of_padded_vocabulary(*sizes)
-        stops = checks.stop_tokens(stop_token_ids, teacher, student, min(sizes))
+        compatibility.warn_of_padded_vocabulary(*sizes)
+        stops = compatibility.stop_tokens(
+            stop_token_ids, teacher, student, min(sizes)
+        )
         self.rollout = Rollout(
             arguments.pair_of_sources(sources, seq_kd),
             Sampling(
@@ -159,7 +161,7 @@ class GKDDistiller(OnDrawnBatches):
                 stops,
                 min(sizes),
                 max_completion_length,
-                checks.max_lengths(teacher, student),
+                compatibility.max_lengths(teacher, student),
             ),
             granularity,
         )
@@ -242,7 +244,6 @@ class GKDDistiller(OnDrawnBatches):
 
     def update_metrics(self, x, terms, counts):
         """Adds one step's values to the metrics behind the logs."""
-        self._loss_tracker.update_state(terms[0], counts[0])
         self._trackers.update(terms, counts, x)
 
     def train_step(self, *args):
@@ -255,12 +256,11 @@ class GKDDistiller(OnDrawnBatches):
 
     @property
     def metrics(self):
-        """The loss, its terms and, while training, what was drawn."""
-        found = super().metrics
+        """The loss, its terms and, while training, the completions'."""
         if not self.compiled:
-            return found
-        return found[:1] + self._trackers.of(
-            sft=bool(self.sft_weight), draws=not self.evaluating
+            return []
+        return self._trackers.of(
+            sft=bool(self.sft_weight), origins=not self.evaluating
         )
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
+from keras_distill.gkd.compatibility import special_token
 from keras_distill.gkd.rows import KEYS
 from keras_distill.gkd.rows import Rows
 from keras_distill.gkd.sources import DATASET
@@ -184,7 +185,7 @@ class GKDPreprocessor:
                 f"{sorted({type(text).__name__ for text in texts})}"
             )
         tokens = self.tokenizer(texts)
-        tokens = tokens.to_list() if hasattr(tokens, "to_list") else tokens
+        tokens = tokens if isinstance(tokens, list) else tokens.to_list()
         return [np.asarray(row, "int32") for row in tokens]
 
     def _prompt(self, row, prompt):
@@ -257,16 +258,16 @@ def _token(name, value, tokenizer):
     if value is False:
         return None
     if value is None:
-        value = getattr(tokenizer, name.replace("stop", "end"), None)
-        return None if value is None else int(value)
+        return special_token(tokenizer, name.replace("stop", "end"))
     check_integer(name, value, minimum=0)
     return int(value)
 
 
 def _check_tokenizer(tokenizer):
     """Raises `ValueError` for a tokenizer that adds to the text."""
+    config = {} if tokenizer is None else tokenizer.get_config()
     for name in ("sequence_length", "add_bos", "add_eos"):
-        value = getattr(tokenizer, name, None)
+        value = config.get(name)
         if value:
             raise ValueError(
                 "The tokenizer must give the tokens of a text alone, start "

@@ -6,7 +6,8 @@ import numpy as np
 
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
-from keras_distill.gkd import checks
+from keras_distill.gkd.rows import check_fits
+from keras_distill.gkd.rows import check_token_ids
 from keras_distill.gkd.rows import from_batch
 from keras_distill.gkd.sources import DATASET
 
@@ -17,13 +18,13 @@ OF_THE_BATCH = (STATISTICS, COUNTS)
 
 
 class Rollout:
-    """Draws for each row where its completion comes from, and gets it.
+    """Chooses where each row's completion comes from, and gets it.
 
     Args:
-        sources: Pair of `Source`: drawn with probability lambda, and
+        sources: Pair of `Source`: chosen with probability lambda, and
             otherwise.
         sampling: `Sampling`.
-        granularity: `"sample"` or `"batch"`, what a draw is for.
+        granularity: `"sample"` or `"batch"`, what is chosen for at a time.
 
     Raises:
         ValueError: if an argument is not as described.
@@ -34,7 +35,7 @@ class Rollout:
         check_integer(
             "max_completion_length", sampling.max_completion_length, minimum=1
         )
-        checks.check_fits(
+        check_fits(
             "A prompt and `max_completion_length`",
             1 + sampling.max_completion_length,
             sampling.max_lengths,
@@ -81,12 +82,12 @@ class Rollout:
             if chance > 0:
                 self._check_source(source, rows)
         rng = np.random.default_rng([seed, step])
-        draws = 1 if self.granularity == "batch" else len(rows)
-        on_policy = np.broadcast_to(rng.random(draws) < lmbda, len(rows))
+        choices = 1 if self.granularity == "batch" else len(rows)
+        on_policy = np.broadcast_to(rng.random(choices) < lmbda, len(rows))
         limits = rows.prompt_lengths + self.sampling.max_completion_length
-        for source, drawn in zip(self.sources, (on_policy, ~on_policy)):
+        for source, chosen in zip(self.sources, (on_policy, ~on_policy)):
             source_seed = int(rng.integers(2**31))
-            index = np.flatnonzero(drawn)
+            index = np.flatnonzero(chosen)
             if index.size:
                 found = source(rows.take(index), limits[index], source_seed)
                 rows = rows.replaced(index, found)
@@ -102,8 +103,8 @@ class Rollout:
 
     def _checked(self, batch):
         rows = from_batch(batch, DATASET)
-        checks.check_token_ids(rows, self.sampling.vocabulary_size)
-        checks.check_fits("Rows", rows.width, self.sampling.max_lengths)
+        check_token_ids(rows, self.sampling.vocabulary_size)
+        check_fits("Rows", rows.width, self.sampling.max_lengths)
         return rows
 
     def _check_source(self, source, rows):

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 
 KEYS = ("token_ids", "prompt_mask", "completion_mask")
@@ -49,12 +50,10 @@ class Rows:
 
     def replaced(self, index, rows):
         """These rows with those at `index` replaced by `rows`."""
-        fields = {}
-        for field in dataclasses.fields(self):
-            array = getattr(self, field.name).copy()
-            array[index] = getattr(rows, field.name)
-            fields[field.name] = array
-        return Rows(**fields)
+        arrays = [array.copy() for array in vars(self).values()]
+        for array, new in zip(arrays, vars(rows).values()):
+            array[index] = new
+        return Rows(*arrays)
 
     def resized(self, width):
         """These rows cut or zero-padded to `width` tokens."""
@@ -141,4 +140,51 @@ def _check_masks(rows, prompt, completion):
             "Every prompt must have at least one token, which predicts the "
             "first token of the completion; a start token is enough. "
             f"Received: row {row} without a prompt"
+        )
+
+
+def check_fits(name, length, limits):
+    """Raises `ValueError` if a model cannot read `length` tokens.
+
+    Args:
+        name: String, what is so long.
+        length: Integer.
+        limits: Dict from `"teacher"` and `"student"` to the most tokens it can
+            read, or None.
+    """
+    for model, limit in limits.items():
+        if limit is not None and length > limit:
+            raise ValueError(
+                f"{name} must fit into the {model}, which reads at most "
+                f"{limit} tokens. Received: {length} tokens. Use shorter "
+                "prompts or a smaller `max_completion_length`"
+            )
+
+
+def only_inputs(data):
+    """The batch in what Keras' `fit` passes on.
+
+    Raises:
+        ValueError: if there are labels or weights with it.
+    """
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise ValueError(
+                f"`{name}` has no meaning here: pass batches of inputs alone, "
+                "whose 'completion_mask' says which tokens are responses and "
+                f"count. Received: batches with `{name}`"
+            )
+    return x
+
+
+def check_token_ids(rows, vocabulary_size):
+    """Raises `ValueError` if a model has no such token."""
+    prompts, completions = rows.masks()
+    used = rows.token_ids[prompts | completions]
+    if used.min() < 0 or used.max() >= vocabulary_size:
+        raise ValueError(
+            "Token ids must be at least 0 and below the size of the smaller "
+            f"vocabulary, {vocabulary_size}. Received: ids from {used.min()} "
+            f"to {used.max()}. Use the models' own tokenizer"
         )

@@ -107,7 +107,10 @@ class DatasetResponses(Source):
 
 
 class _ModelSampler(Source):
-    """Completions that a model samples."""
+    """Completions that a model samples.
+
+    A subclass implements `model_of(sampling)`.
+    """
 
     def __init__(self):
         self._generator = None
@@ -115,10 +118,9 @@ class _ModelSampler(Source):
 
     def bind(self, sampling):
         """Takes over the model and how to sample from it."""
-        (name,) = self.names
         self._vocabulary_size = sampling.vocabulary_size
         self._generator = Generator(
-            getattr(sampling, name),
+            self.model_of(sampling),
             sampler=sampling.sampler,
             temperature=sampling.temperature,
             stop_token_ids=sampling.stop_token_ids,
@@ -159,6 +161,10 @@ class StudentSampler(_ModelSampler):
 
     names = (STUDENT,)
 
+    @staticmethod
+    def model_of(sampling):
+        return sampling.student
+
 
 class TeacherSampler(_ModelSampler):
     """Completions that the teacher samples: sequence-level distillation.
@@ -173,3 +179,7 @@ class TeacherSampler(_ModelSampler):
     """
 
     names = (TEACHER,)
+
+    @staticmethod
+    def model_of(sampling):
+        return sampling.teacher

@@ -69,14 +69,17 @@ class Trackers:
     """
 
     def __init__(self, statistics):
+        self._loss = keras.metrics.Mean(name="loss")
         self._divergence = keras.metrics.Mean(name="divergence")
         self._sft = keras.metrics.Mean(name="sft_loss")
-        self._draws = [keras.metrics.Mean(name=name) for name in statistics]
+        self._statistics = [
+            keras.metrics.Mean(name=name) for name in statistics
+        ]
 
-    def of(self, sft, draws):
-        found = [self._divergence]
+    def of(self, sft, origins):
+        found = [self._loss, self._divergence]
         found += [self._sft] if sft else []
-        return found + self._draws if draws else found
+        return found + self._statistics if origins else found
 
     def update(self, terms, counts, x):
         """Adds the values of a batch.
@@ -86,10 +89,11 @@ class Trackers:
             counts: Pair of scalars, the tokens in the latter two.
             x: Dict, the batch.
         """
+        self._loss.update_state(terms[0], counts[0])
         self._divergence.update_state(terms[1], counts[0])
         self._sft.update_state(terms[2], counts[1])
         if "statistics" in x:
             rows = ops.any(x["padding_mask"], axis=1)
             rows = ops.sum(ops.cast(rows, "float32"))
-            for index, metric in enumerate(self._draws):
+            for index, metric in enumerate(self._statistics):
                 metric.update_state(x["statistics"][index], rows)

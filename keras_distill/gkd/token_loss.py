@@ -6,7 +6,7 @@ from keras_distill._checks import check_integer
 from keras_distill.gkd.chunked_loss import ChunkedDivergence
 from keras_distill.gkd.chunked_loss import HeadOnRows
 
-CHUNK_ELEMENTS = 7 * 2**20
+CHUNK_ELEMENTS = 10 * 2**20
 LARGEST_CHUNK = 1024
 
 
@@ -40,13 +40,13 @@ def token_divergence(
             common. Logits of further entries are left out before the softmax.
             By default the smaller of the two vocabularies.
         chunk_tokens: How many tokens have their logits in memory at a time:
-            an integer, `None` for all of them, or `"auto"`: a chunk of 7
+            an integer, `None` for all of them, or `"auto"`: a chunk of 10
             million logits, at most 1,024 tokens. Then chunks are used where
             there are more tokens than in one chunk and than twice the width
             of the student (with fewer, the logits are hardly larger than the
             gradient of the head, which chunks need one more of), or, while
             the number of tokens is not known, where 1,024 tokens make more
-            than 7 million logits.
+            than 10 million logits.
 
     Returns:
         Pair of float32 scalars: the sum, and the number of tokens in it. For

@@ -17,6 +17,7 @@ from keras_distill.losses.logits import ForwardKL as ForwardKL
 from keras_distill.losses.logits import GeneralizedJSD as GeneralizedJSD
 from keras_distill.losses.logits import ReverseKL as ReverseKL
 from keras_distill.losses.logits import SoftCrossEntropy as SoftCrossEntropy
+from keras_distill.losses.logits_loss import LogitsLoss as LogitsLoss
 from keras_distill.losses.logits_mse import AnnealedMSE as AnnealedMSE
 from keras_distill.losses.logits_mse import LogitsMSE as LogitsMSE
 from keras_distill.losses.multi_label import (

@@ -3,7 +3,15 @@
 import keras
 from keras import ops
 
-from keras_distill._backend import reduce_weighted_values
+from keras_distill._replicas import over_replicas
+from keras_distill.losses._reduction import reduced
+from keras_distill.losses._reduction import share_of_mean
+
+NO_MAPS = (
+    ". A feature map of images has no first token and no heads: use "
+    "`HiddenMSE`, `HiddenCosine`, `FlowOfSolution`, `NeuronSelectivity` or "
+    "`RKDDistance`, or pool it to [batch, channels]"
+)
 
 
 class FeatureLoss(keras.losses.Loss):
@@ -17,7 +25,8 @@ class FeatureLoss(keras.losses.Loss):
     A mean over the valid tokens of a batch is spread over its rows so that the
     mean over the rows that have a valid token is that mean: a row without any
     is left out, a batch without any gives 0. A row of weight 0 counts no
-    tokens.
+    tokens. Replicas of a `tf.distribute` strategy count the tokens of all of
+    them.
 
     Attributes:
         across_widths: Whether the two sides may differ in their last axis.
@@ -56,13 +65,9 @@ class FeatureLoss(keras.losses.Loss):
             weighted = ops.reshape(ops.not_equal(sample_weight, 0), (-1, 1))
             counted = ops.logical_and(counted, weighted)
         with keras.name_scope(self.name):
-            return reduce_weighted_values(
-                self.call(y_true, y_pred, mask=counted),
-                sample_weight=sample_weight,
-                mask=rows,
-                reduction=self.reduction,
-                dtype=self.dtype,
-            )
+            values = self.call(y_true, y_pred, mask=counted)
+            value = reduced(self, values, sample_weight, rows)
+            return value * share_of_mean(self, sample_weight, rows)
 
     def call(self, teacher_state, student_state, mask=None):
         """Returns one value per example.
@@ -115,8 +120,28 @@ def valid_mean(values, valid):
     axes = tuple(range(1, len(values.shape)))
     sums = ops.sum(values * valid, axis=axes)
     counts = ops.sum(valid, axis=axes)
-    rows = ops.sum(ops.cast(counts > 0, values.dtype))
-    return sums * ops.divide_no_nan(rows, ops.sum(counts))
+    rows = over_replicas(ops.sum(ops.cast(counts > 0, values.dtype)))
+    total = over_replicas(ops.sum(counts))
+    return sums * ops.divide_no_nan(rows, total)
+
+
+def positions(state):
+    """A feature map of images as `[batch, height * width, channels]`.
+
+    Any state that has not the four axes `[batch, height, width, channels]`
+    stays as it is.
+    """
+    if len(state.shape) != 4:
+        return state
+    _, height, width, channels = ops.shape(state)
+    return ops.reshape(state, (-1, height * width, channels))
+
+
+def check_maps(teacher, student):
+    """Raises `ValueError` if feature maps of images are not of one size."""
+    if len(teacher.shape) == len(student.shape) == 4:
+        check_axis(teacher, student, 1, "height; resize one of them")
+        check_axis(teacher, student, 2, "width of images; resize one of them")
 
 
 def check_axes(state, mask, axes):
@@ -124,8 +149,8 @@ def check_axes(state, mask, axes):
     shape = tuple(state.shape)
     if len(shape) != len(axes):
         raise ValueError(
-            f"A state must have the axes [{', '.join(axes)}]. Received: "
-            f"shape={shape}"
+            f"A state must have the axes [{', '.join(axes)}]"
+            f"{NO_MAPS if len(shape) == 4 else ''}. Received: shape={shape}"
         )
     if mask is not None and _differ(mask.shape[1], shape[-2]):
         raise ValueError(

@@ -5,21 +5,17 @@ from keras import ops
 
 from keras_distill import divergences
 from keras_distill._backend import get_mask
-from keras_distill._backend import reduce_weighted_values
 from keras_distill._checks import check_choice
-from keras_distill._checks import check_same_shape
-from keras_distill.losses._logits_loss import LogitsLoss
+from keras_distill.divergences._distributions import squared
+from keras_distill.losses._reduction import reduced
+from keras_distill.losses.logits_loss import LogitsLoss
 
 
 class LabelledLoss(LogitsLoss):
     """Base of the losses on logits that treat the true class apart.
 
-    A `Distiller` passes the batch's labels to losses whose `needs_labels` is
-    true. A subclass implements `compare(teacher_logits, student_logits,
+    A subclass implements `compare(teacher_logits, student_logits,
     temperature, target)`.
-
-    Attributes:
-        needs_labels: Boolean, `True`.
 
     Args:
         temperature: As in `LogitsLoss`.
@@ -61,24 +57,12 @@ class LabelledLoss(LogitsLoss):
             )
         mask = get_mask(y_pred)
         with keras.name_scope(self.name):
-            return reduce_weighted_values(
-                self.call(y_true, y_pred, labels),
-                sample_weight=sample_weight,
-                mask=mask,
-                reduction=self.reduction,
-                dtype=self.dtype,
-            )
+            values = self.call(y_true, y_pred, labels)
+            return reduced(self, values, sample_weight, mask)
 
     def call(self, y_true, y_pred, labels):
         """Returns one value per row."""
-        teacher = ops.convert_to_tensor(y_true, dtype="float32")
-        teacher = ops.stop_gradient(teacher)
-        student = ops.convert_to_tensor(y_pred, dtype="float32")
-        check_same_shape("teacher_logits", teacher, "student_logits", student)
-        temperature = self.temperature
-        if callable(temperature):
-            temperature = temperature(teacher, student)
-        temperature = divergences.align_temperature(temperature, student)
+        teacher, student, temperature = self.prepare(y_true, y_pred)
         target, labelled = find_target(labels, teacher)
         values = self.compare(teacher, student, temperature, target)
         if self.unlabelled == "teacher":
@@ -92,7 +76,7 @@ class LabelledLoss(LogitsLoss):
         Args:
             teacher_logits: Float32 tensor of shape `[..., classes]`.
             student_logits: Float32 tensor of the same shape.
-            temperature: Float32 tensor of the rank of the logits.
+            temperature: As in the constructor, but never a rule.
             target: Boolean tensor of the shape of the logits, true at the
                 label of each row.
         """
@@ -103,11 +87,9 @@ class LabelledLoss(LogitsLoss):
 
 
 def squared_kl(teacher_logits, student_logits, temperature):
-    """Returns `T^2 KL(teacher || student)` for an aligned temperature."""
-    kl = divergences.forward_kl(
-        teacher_logits / temperature, student_logits / temperature
-    )
-    return ops.square(temperature[..., 0]) * kl
+    """Returns `T^2 KL(teacher || student)`."""
+    kl = divergences.forward_kl(teacher_logits, student_logits, temperature)
+    return squared(temperature, student_logits) * kl
 
 
 def find_target(labels, logits):
@@ -122,14 +104,9 @@ def find_target(labels, logits):
         Boolean tensors of the shapes `[..., classes]` and `[...]`.
 
     Raises:
-        ValueError: If `labels` do not fit, or there are fewer than 2 classes.
+        ValueError: If `labels` do not fit.
     """
     classes = logits.shape[-1]
-    if classes < 2:
-        raise ValueError(
-            "The logits must have at least 2 classes. "
-            f"Received: shape={tuple(logits.shape)}"
-        )
     labels = ops.convert_to_tensor(labels)
     given, rank = tuple(labels.shape), len(logits.shape)
     if len(given) == rank and given[-1] == classes:

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_distill._checks import check_choice
+from keras_distill.losses._feature_loss import NO_MAPS
 from keras_distill.losses._feature_loss import FeatureLoss
 from keras_distill.losses._feature_loss import check_axes
 from keras_distill.losses._feature_loss import check_axis
@@ -27,6 +28,11 @@ class _AttentionLoss(FeatureLoss):
     def _check(self, teacher, student, mask):
         for state in (teacher, student):
             check_axes(state, mask, AXES)
+            if None not in state.shape[2:] and state.shape[2] != state.shape[3]:
+                raise ValueError(
+                    f"Attention must have the axes [{', '.join(AXES)}]"
+                    f"{NO_MAPS}. Received: shape={tuple(state.shape)}"
+                )
         check_axis(teacher, student, 2, "length")
         check_axis(teacher, student, 3, "length")
         if self.heads == "match":

@@ -5,12 +5,10 @@ from keras import ops
 
 from keras_distill import divergences
 from keras_distill._backend import get_mask
-from keras_distill._backend import reduce_weighted_values
-from keras_distill._checks import check_choice
-from keras_distill._checks import check_same_shape
 from keras_distill._checks import check_weight
-from keras_distill.losses._binary import warn_if_binary
-from keras_distill.losses._logits_loss import LogitsLoss
+from keras_distill.divergences._distributions import squared
+from keras_distill.losses._reduction import reduced
+from keras_distill.losses.logits_loss import LogitsLoss
 
 SMALLEST_VARIATION = 1e-12  # Of float32's rounding, relative, squared.
 
@@ -61,6 +59,9 @@ class DIST(LogitsLoss):
         Huang et al., 2022, https://arxiv.org/abs/2205.10536, eq. 8 to 10.
     """
 
+    relates_rows = True
+    with_two_classes = "of each row only the sign is left"
+
     def __init__(
         self,
         beta=1.0,
@@ -70,13 +71,11 @@ class DIST(LogitsLoss):
         name="dist",
         **kwargs,
     ):
-        super().__init__(temperature, name=name, **kwargs)
+        super().__init__(temperature, temperature_squared, name=name, **kwargs)
         check_weight("beta", beta)
         check_weight("gamma", gamma)
-        check_choice("temperature_squared", temperature_squared, (True, False))
         self.beta = beta
         self.gamma = gamma
-        self.temperature_squared = temperature_squared
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Returns the reduced loss.
@@ -93,27 +92,16 @@ class DIST(LogitsLoss):
         with keras.name_scope(self.name):
             student = ops.convert_to_tensor(y_pred, dtype="float32")
             rows = _row_weights(student, sample_weight, mask)
-            return reduce_weighted_values(
-                self.call(y_true, student, rows),
-                sample_weight=sample_weight,
-                mask=mask,
-                reduction=self.reduction,
-                dtype=self.dtype,
-            )
+            values = self.call(y_true, student, rows)
+            return reduced(self, values, sample_weight, mask)
 
     def call(self, y_true, y_pred, row_weights):
         """Returns one value per row; `row_weights` has the leading axes."""
-        teacher = ops.convert_to_tensor(y_true, dtype="float32")
-        teacher = ops.stop_gradient(teacher)
-        check_same_shape("teacher_logits", teacher, "student_logits", y_pred)
+        teacher, student, temperature = self.prepare(y_true, y_pred)
         classes = teacher.shape[-1]
-        warn_if_binary(self, classes, "of each row only the sign is left")
-        temperature = self.temperature
-        if callable(temperature):
-            temperature = temperature(teacher, y_pred)
-        temperature = divergences.align_temperature(temperature, teacher)
-        p = ops.softmax(teacher / temperature, axis=-1)
-        q = ops.softmax(y_pred / temperature, axis=-1)
+        aligned = divergences.align_temperature(temperature, teacher)
+        p = ops.softmax(teacher / aligned, axis=-1)
+        q = ops.softmax(student / aligned, axis=-1)
         inter, _ = _distance(p, q, ops.ones_like(p), axis=-1)
         intra, varies = _distance(
             ops.reshape(p, (-1, classes)),
@@ -125,14 +113,13 @@ class DIST(LogitsLoss):
         value = self.beta * inter + self.gamma * intra
         if not self.temperature_squared:
             return value
-        return ops.square(temperature[..., 0]) * value
+        return squared(temperature, student) * value
 
     def get_config(self):
         return {
             **super().get_config(),
             "beta": self.beta,
             "gamma": self.gamma,
-            "temperature_squared": self.temperature_squared,
         }
 
 

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_distill import divergences
 from keras_distill._checks import check_weight
-from keras_distill.losses._binary import warn_if_binary
+from keras_distill.divergences._distributions import squared
 from keras_distill.losses._labelled_loss import LabelledLoss
 
 
@@ -54,6 +54,8 @@ class DKD(LabelledLoss):
         Zhao et al., 2022, https://arxiv.org/abs/2203.08679, eq. 7.
     """
 
+    with_two_classes = "only one other class is left, NCKD is 0"
+
     def __init__(
         self,
         alpha=1.0,
@@ -70,17 +72,14 @@ class DKD(LabelledLoss):
         self.beta = beta
 
     def compare(self, teacher_logits, student_logits, temperature, target):
-        warn_if_binary(
-            self, target.shape[-1], "only one other class is left, NCKD is 0"
-        )
-        teacher = teacher_logits / temperature
-        student = student_logits / temperature
+        aligned = divergences.align_temperature(temperature, student_logits)
+        teacher, student = teacher_logits / aligned, student_logits / aligned
         tckd = divergences.forward_kl(
             _target_or_not(teacher, target), _target_or_not(student, target)
         )
         nckd = _of_others(divergences.forward_kl, teacher, student, target)
         value = self.alpha * tckd + self.beta * nckd
-        return ops.square(temperature[..., 0]) * value
+        return squared(temperature, student_logits) * value
 
     def get_config(self):
         return {
@@ -132,6 +131,8 @@ class NKD(LabelledLoss):
         Yang et al., 2023, https://arxiv.org/abs/2303.13005, eq. 8.
     """
 
+    with_two_classes = "only one other class is left, its term is 0"
+
     def __init__(
         self,
         gamma=1.5,
@@ -145,22 +146,18 @@ class NKD(LabelledLoss):
         self.gamma = gamma
 
     def compare(self, teacher_logits, student_logits, temperature, target):
-        warn_if_binary(
-            self,
-            target.shape[-1],
-            "only one other class is left, its term is 0",
-        )
         p = ops.where(target, ops.softmax(teacher_logits, axis=-1), 0.0)
         log_q = ops.log_softmax(student_logits, axis=-1)
         of_target = -ops.sum(p * ops.where(p > 0, log_q, 0.0), axis=-1)
+        aligned = divergences.align_temperature(temperature, student_logits)
         of_others = _of_others(
             divergences.soft_cross_entropy,
-            teacher_logits / temperature,
-            student_logits / temperature,
+            teacher_logits / aligned,
+            student_logits / aligned,
             target,
         )
-        squared = ops.square(temperature[..., 0])
-        return of_target + self.gamma * squared * of_others
+        scale = self.gamma * squared(temperature, student_logits)
+        return of_target + scale * of_others
 
     def get_config(self):
         return {**super().get_config(), "gamma": self.gamma}

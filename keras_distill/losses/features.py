@@ -1,12 +1,15 @@
-"""Losses between hidden states of shape `[batch, length, hidden]`."""
+"""Losses between hidden states, of texts or of images."""
 
 import keras
 from keras import ops
 
+from keras_distill.losses._feature_loss import NO_MAPS
 from keras_distill.losses._feature_loss import FeatureLoss
 from keras_distill.losses._feature_loss import check_axes
 from keras_distill.losses._feature_loss import check_axis
+from keras_distill.losses._feature_loss import check_maps
 from keras_distill.losses._feature_loss import hide
+from keras_distill.losses._feature_loss import positions
 from keras_distill.losses._feature_loss import valid_mean
 
 AXES = ("batch", "length", "hidden")
@@ -17,7 +20,8 @@ class HiddenMSE(FeatureLoss):
     """Mean squared error of the hidden states over tokens and width.
 
     `y_true` is the teacher's state, `y_pred` the student's, both of shape
-    `[batch, length, hidden]`.
+    `[batch, length, hidden]`, or `[batch, height, width, channels]`, whose
+    positions then are the tokens.
 
     Args:
         name: Optional name of the loss.
@@ -42,7 +46,9 @@ class HiddenMSE(FeatureLoss):
         super().__init__(name=name, **kwargs)
 
     def compare(self, teacher_state, student_state, mask):
-        _check_pairable(teacher_state, student_state, mask)
+        teacher_state, student_state = _pairable(
+            teacher_state, student_state, mask
+        )
         if mask is not None:
             teacher_state = hide(teacher_state, mask)
             student_state = hide(student_state, mask)
@@ -55,7 +61,8 @@ class HiddenCosine(FeatureLoss):
     """Mean over tokens of `1 - cos(teacher, student)`.
 
     `y_true` is the teacher's state, `y_pred` the student's, both of shape
-    `[batch, length, hidden]`. The cosine with a zero vector is 0.
+    `[batch, length, hidden]`, or `[batch, height, width, channels]`, whose
+    positions then are the tokens. The cosine with a zero vector is 0.
 
     Args:
         name: Optional name of the loss.
@@ -79,7 +86,9 @@ class HiddenCosine(FeatureLoss):
         super().__init__(name=name, **kwargs)
 
     def compare(self, teacher_state, student_state, mask):
-        _check_pairable(teacher_state, student_state, mask)
+        teacher_state, student_state = _pairable(
+            teacher_state, student_state, mask
+        )
         if mask is not None:
             teacher_state = hide(teacher_state, mask)
             student_state = hide(student_state, mask)
@@ -133,7 +142,8 @@ class FlowOfSolution(FeatureLoss):
 
     With `x_0` and `x_1` the two states of one model, the Gram matrix is
     `x_0^T x_1 / length`, over the valid tokens. `y_true` is the teacher's pair
-    of states, `y_pred` the student's, each of shape `[batch, length, hidden]`.
+    of states, `y_pred` the student's, each of shape `[batch, length, hidden]`,
+    or `[batch, height, width, channels]`, whose positions then are the tokens.
 
     Args:
         name: Optional name of the loss.
@@ -162,8 +172,8 @@ class FlowOfSolution(FeatureLoss):
     def compare(self, teacher_state, student_state, mask):
         teacher = _check_two("teacher_state", teacher_state)
         student = _check_two("student_state", student_state)
-        for t, s in zip(teacher, student):
-            _check_pairable(t, s, mask)
+        pairs = [_pairable(t, s, mask) for t, s in zip(teacher, student)]
+        teacher, student = zip(*pairs)
         difference = _flow(student, mask) - _flow(teacher, mask)
         return ops.mean(ops.square(difference), axis=(1, 2))
 
@@ -175,8 +185,9 @@ class NeuronSelectivity(FeatureLoss):
     With `x_0` and `x_1` the two states of one model, the Gram matrix is
     `x_0 x_1^T / hidden`; a pair of tokens counts where both are valid. Teacher
     and student may differ in width. `y_true` is the teacher's pair of states,
-    `y_pred` the student's, each of shape `[batch, length, hidden]`. This is
-    TextBrewer's `mmd_loss` (also called `nst`).
+    `y_pred` the student's, each of shape `[batch, length, hidden]`, or
+    `[batch, height, width, channels]`, whose positions then are the tokens.
+    This is TextBrewer's `mmd_loss` (also called `nst`).
 
     Args:
         name: Optional name of the loss.
@@ -206,10 +217,8 @@ class NeuronSelectivity(FeatureLoss):
     def compare(self, teacher_state, student_state, mask):
         teacher = _check_two("teacher_state", teacher_state)
         student = _check_two("student_state", student_state)
-        for t, s in zip(teacher, student):
-            check_axes(t, mask, AXES)
-            check_axes(s, mask, AXES)
-            check_axis(t, s, 1, "length")
+        pairs = [_aligned(t, s, mask) for t, s in zip(teacher, student)]
+        teacher, student = zip(*pairs)
         difference = _selectivity(student, mask) - _selectivity(teacher, mask)
         squares = ops.square(difference)
         if mask is None:
@@ -217,11 +226,21 @@ class NeuronSelectivity(FeatureLoss):
         return valid_mean(squares, mask[:, :, None] & mask[:, None, :])
 
 
-def _check_pairable(teacher, student, mask):
+def _aligned(teacher, student, mask):
+    """Both states with one axis of positions, as many on either side."""
+    check_maps(teacher, student)
+    teacher, student = positions(teacher), positions(student)
     check_axes(teacher, mask, AXES)
     check_axes(student, mask, AXES)
     check_axis(teacher, student, 1, "length")
+    return teacher, student
+
+
+def _pairable(teacher, student, mask):
+    """As `_aligned`, of one width."""
+    teacher, student = _aligned(teacher, student, mask)
     check_axis(teacher, student, -1, "width; use a projection")
+    return teacher, student
 
 
 def _check_two(name, states):
@@ -250,7 +269,8 @@ def _first(state):
     if len(state.shape) not in (2, 3):
         raise ValueError(
             "A state must have the axes [batch, length, hidden] or "
-            f"[batch, hidden]. Received: shape={tuple(state.shape)}"
+            f"[batch, hidden]{NO_MAPS if len(state.shape) == 4 else ''}. "
+            f"Received: shape={tuple(state.shape)}"
         )
     return state[:, 0] if len(state.shape) == 3 else state
 

@@ -1,38 +1,15 @@
 """Losses between the distributions that two sets of logits stand for."""
 
 import keras
-from keras import ops
 
 from keras_distill import divergences
 from keras_distill._checks import check_between
 from keras_distill._checks import check_choice
-from keras_distill.losses._logits_loss import LogitsLoss
-
-
-class _SquaredLoss(LogitsLoss):
-    """A divergence at temperature `T`, times `T^2` if asked."""
-
-    def __init__(self, temperature, temperature_squared, **kwargs):
-        super().__init__(temperature=temperature, **kwargs)
-        check_choice("temperature_squared", temperature_squared, (True, False))
-        self.temperature_squared = temperature_squared
-
-    def compare(self, teacher_logits, student_logits, temperature):
-        value = self.divergence(teacher_logits, student_logits, temperature)
-        if not self.temperature_squared:
-            return value
-        aligned = divergences.align_temperature(temperature, student_logits)
-        return ops.square(aligned[..., 0]) * value
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "temperature_squared": self.temperature_squared,
-        }
+from keras_distill.losses.logits_loss import LogitsLoss
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
-class ForwardKL(_SquaredLoss):
+class ForwardKL(LogitsLoss):
     """`T^2 KL(teacher || student)` at temperature `T`.
 
     `T^2` keeps the gradient's size independent of `T`. `y_true` are the
@@ -74,7 +51,7 @@ class ForwardKL(_SquaredLoss):
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
-class ReverseKL(_SquaredLoss):
+class ReverseKL(LogitsLoss):
     """`T^2 KL(student || teacher)` at temperature `T`.
 
     `y_true` are the teacher's logits, `y_pred` the student's, of shape
@@ -116,7 +93,7 @@ class ReverseKL(_SquaredLoss):
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
-class SoftCrossEntropy(_SquaredLoss):
+class SoftCrossEntropy(LogitsLoss):
     """`-T^2 sum_c softmax(teacher / T)_c log softmax(student / T)_c`.
 
     `y_true` are the teacher's logits, `y_pred` the student's, of shape
@@ -158,7 +135,7 @@ class SoftCrossEntropy(_SquaredLoss):
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
-class BinaryKL(_SquaredLoss):
+class BinaryKL(LogitsLoss):
     """`T^2 KL(teacher || student)` of each label on its own, their mean.
 
     For students with several labels (sigmoid outputs). `y_true` are the
@@ -188,6 +165,7 @@ class BinaryKL(_SquaredLoss):
         is the sum over labels.
     """
 
+    over = "labels"
     divergence = staticmethod(divergences.binary_kl)
 
     def __init__(

@@ -5,8 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_distill import divergences
-from keras_distill._checks import check_same_shape
-from keras_distill.losses._logits_loss import LogitsLoss
+from keras_distill.losses.logits_loss import LogitsLoss
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
@@ -37,11 +36,12 @@ class LogitsMSE(LogitsLoss):
         Ba and Caruana, 2014, https://arxiv.org/abs/1312.6184, eq. 1.
     """
 
+    over = "anything"
+
     def __init__(self, temperature=1.0, name="logits_mse", **kwargs):
         super().__init__(temperature, name=name, **kwargs)
 
     def compare(self, teacher_logits, student_logits, temperature):
-        teacher_logits, student_logits = _pair(teacher_logits, student_logits)
         aligned = divergences.align_temperature(temperature, student_logits)
         difference = student_logits / aligned - teacher_logits / aligned
         return ops.mean(ops.square(difference), axis=-1)
@@ -84,6 +84,8 @@ class AnnealedMSE(LogitsLoss):
         Jafari et al., 2021, https://arxiv.org/abs/2104.07163, section 3.
     """
 
+    over = "anything"
+
     def __init__(
         self,
         max_temperature=7,
@@ -112,7 +114,6 @@ class AnnealedMSE(LogitsLoss):
             )
 
     def compare(self, teacher_logits, student_logits, temperature):
-        teacher_logits, student_logits = _pair(teacher_logits, student_logits)
         phi = self.phi(temperature, student_logits)
         return ops.sum(
             ops.square(student_logits - phi * teacher_logits), axis=-1
@@ -129,13 +130,3 @@ class AnnealedMSE(LogitsLoss):
             **super().get_config(),
             "max_temperature": self.max_temperature,
         }
-
-
-def _pair(teacher_logits, student_logits):
-    """Returns both in float32 after a comparison of their shapes."""
-    check_same_shape(
-        "teacher_logits", teacher_logits, "student_logits", student_logits
-    )
-    return ops.cast(teacher_logits, "float32"), ops.cast(
-        student_logits, "float32"
-    )

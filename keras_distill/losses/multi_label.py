@@ -4,9 +4,7 @@ import keras
 from keras import ops
 
 from keras_distill import divergences
-from keras_distill._checks import check_choice
-from keras_distill._checks import check_same_shape
-from keras_distill.losses._logits_loss import LogitsLoss
+from keras_distill.losses.logits_loss import LogitsLoss
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
@@ -42,6 +40,8 @@ class SoftBinaryCrossEntropy(LogitsLoss):
         each label as two classes.
     """
 
+    over = "labels"
+
     def __init__(
         self,
         temperature=1.0,
@@ -49,25 +49,14 @@ class SoftBinaryCrossEntropy(LogitsLoss):
         name="soft_binary_cross_entropy",
         **kwargs,
     ):
-        super().__init__(temperature, name=name, **kwargs)
-        check_choice("temperature_squared", temperature_squared, (True, False))
-        self.temperature_squared = temperature_squared
+        super().__init__(temperature, temperature_squared, name=name, **kwargs)
 
     def compare(self, teacher_logits, student_logits, temperature):
-        t = ops.convert_to_tensor(teacher_logits, dtype="float32")
-        s = ops.convert_to_tensor(student_logits, dtype="float32")
-        check_same_shape("teacher_logits", t, "student_logits", s)
+        t, s = teacher_logits, student_logits
         aligned = divergences.align_temperature(temperature, s)
-        yes, no = ops.sigmoid(t / aligned), ops.sigmoid(-t / aligned)
+        t = t / aligned
+        # `-t` is no operation on the constants of a traced JAX function.
+        yes, no = ops.sigmoid(t), ops.sigmoid(ops.negative(t))
         log_yes = ops.where(yes > 0, ops.log_sigmoid(s / aligned), 0.0)
         log_no = ops.where(no > 0, ops.log_sigmoid(-s / aligned), 0.0)
-        value = -ops.mean(yes * log_yes + no * log_no, axis=-1)
-        if not self.temperature_squared:
-            return value
-        return ops.square(aligned[..., 0]) * value
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "temperature_squared": self.temperature_squared,
-        }
+        return -ops.mean(yes * log_yes + no * log_no, axis=-1)

@@ -12,6 +12,7 @@ from keras_distill.losses._feature_loss import FeatureLoss
 from keras_distill.losses._feature_loss import check_axes
 from keras_distill.losses._feature_loss import check_axis
 from keras_distill.losses._feature_loss import hide
+from keras_distill.losses._feature_loss import positions
 from keras_distill.losses._feature_loss import valid_mean
 
 
@@ -27,10 +28,15 @@ class _RowRelation(FeatureLoss):
         self.across_lengths = pooling == "first"
 
     def __call__(self, y_true, y_pred, sample_weight=None, mask=None):
+        y_true = ops.convert_to_tensor(y_true)
+        y_pred = ops.convert_to_tensor(y_pred)
+        if self.pooling == "mean":
+            y_true, y_pred = positions(y_true), positions(y_pred)
         if sample_weight is not None and mask is None:
             # The base class then masks the rows of weight 0.
-            shape = ops.shape(y_pred)[: len(y_pred.shape) - 1]
-            mask = ops.ones(shape if len(shape) == 2 else (*shape, 1), "bool")
+            shape = ops.shape(y_pred)
+            tokens = shape[1] if len(shape) == 3 else 1
+            mask = ops.ones((shape[0], tokens), "bool")
         return super().__call__(y_true, y_pred, sample_weight, mask)
 
     def compare(self, teacher_state, student_state, mask):
@@ -78,7 +84,8 @@ class RKDDistance(_RowRelation):
     change nothing, and the widths may differ.
 
     `y_true` is the teacher's state, `y_pred` the student's, of shape
-    `[batch, hidden]` or `[batch, length, hidden]`. Rows masked entirely and
+    `[batch, hidden]`, `[batch, length, hidden]` or `[batch, height, width,
+    channels]`, whose positions then are the tokens. Rows masked entirely and
     rows of weight 0 are in no pair; any other weight multiplies a row's mean
     over its pairs. Takes memory of `batch^2 hidden`. The authors weigh it with
     25 and `RKDAngle` with 50.
@@ -126,7 +133,8 @@ class RKDAngle(_RowRelation):
     two of the vectors are equal the cosine is 0.
 
     `y_true` is the teacher's state, `y_pred` the student's, of shape
-    `[batch, hidden]` or `[batch, length, hidden]`. Rows masked entirely and
+    `[batch, hidden]`, `[batch, length, hidden]` or `[batch, height, width,
+    channels]`, whose positions then are the tokens. Rows masked entirely and
     rows of weight 0 are in no triplet; any other weight multiplies the mean
     over the triplets with their angle at the row. Takes memory of
     `batch^2 hidden + batch^3`.
@@ -177,11 +185,12 @@ class MiniLMRelation(FeatureLoss):
 
     `y_true` is the teacher's state, `y_pred` the student's, of shape
     `[batch, length, hidden]` or `[batch, length, heads, width]`, whose last
-    two axes are put together. MiniLMv2 matches the queries, the keys and the
-    values of the student's last layer, three matches; of the teacher the last
-    layer, or for a large one some layers earlier. MiniLM matches the values,
-    with `relation_heads` as attention heads, and the attention
-    (`kd.losses.AttentionCE` on scores).
+    two axes are put together (a feature map of images would be taken for
+    that: reshape it to one axis of positions). MiniLMv2 matches the queries,
+    the keys and the values of the student's last layer, three matches; of the
+    teacher the last layer, or for a large one some layers earlier. MiniLM
+    matches the values, with `relation_heads` as attention heads, and the
+    attention (`kd.losses.AttentionCE` on scores).
 
     Args:
         relation_heads: Integer, at least 1. Defaults to `12`.

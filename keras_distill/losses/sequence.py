@@ -6,7 +6,7 @@ from keras_distill import divergences
 from keras_distill._checks import check_between
 from keras_distill._checks import check_finite
 from keras_distill._checks import check_fraction
-from keras_distill.losses._logits_loss import LogitsLoss
+from keras_distill.losses.logits_loss import LogitsLoss
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
@@ -228,10 +228,7 @@ class TotalVariation(LogitsLoss):
         Wen et al., 2023, https://arxiv.org/abs/2307.15190, section 3.
     """
 
+    divergence = staticmethod(divergences.total_variation)
+
     def __init__(self, temperature=1.0, name="total_variation", **kwargs):
         super().__init__(temperature, name=name, **kwargs)
-
-    def compare(self, teacher_logits, student_logits, temperature):
-        return divergences.total_variation(
-            teacher_logits, student_logits, temperature
-        )

@@ -6,9 +6,7 @@ import keras
 from keras import ops
 
 from keras_distill import divergences
-from keras_distill._checks import check_choice
-from keras_distill.losses._binary import warn_if_binary
-from keras_distill.losses._logits_loss import LogitsLoss
+from keras_distill.losses.logits_loss import LogitsLoss
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
@@ -49,6 +47,8 @@ class StandardizedKL(LogitsLoss):
         Sun et al., 2024, https://arxiv.org/abs/2403.01427, section 4.
     """
 
+    with_two_classes = "only the sign is left, no gradient"
+
     def __init__(
         self,
         temperature=2.0,
@@ -56,29 +56,14 @@ class StandardizedKL(LogitsLoss):
         name="standardized_kl",
         **kwargs,
     ):
-        super().__init__(temperature, name=name, **kwargs)
-        check_choice("temperature_squared", temperature_squared, (True, False))
-        self.temperature_squared = temperature_squared
+        super().__init__(temperature, temperature_squared, name=name, **kwargs)
 
     def compare(self, teacher_logits, student_logits, temperature):
-        value = divergences.forward_kl(
+        return divergences.forward_kl(
             _standardize(teacher_logits),
             _standardize(student_logits),
             temperature,
         )
-        warn_if_binary(
-            self, student_logits.shape[-1], "only the sign is left, no gradient"
-        )
-        if not self.temperature_squared:
-            return value
-        aligned = divergences.align_temperature(temperature, student_logits)
-        return ops.square(aligned[..., 0]) * value
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "temperature_squared": self.temperature_squared,
-        }
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
@@ -116,9 +101,8 @@ class TTM(LogitsLoss):
         super().__init__(temperature, name=name, **kwargs)
 
     def compare(self, teacher_logits, student_logits, temperature):
-        teacher = ops.cast(teacher_logits, "float32")
-        aligned = divergences.align_temperature(temperature, teacher)
-        return divergences.forward_kl(teacher / aligned, student_logits)
+        aligned = divergences.align_temperature(temperature, teacher_logits)
+        return divergences.forward_kl(teacher_logits / aligned, student_logits)
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
@@ -157,14 +141,13 @@ class WTTM(TTM):
 
     def compare(self, teacher_logits, student_logits, temperature):
         value = super().compare(teacher_logits, student_logits, temperature)
-        log_p = ops.log_softmax(ops.cast(teacher_logits, "float32"), axis=-1)
+        log_p = ops.log_softmax(teacher_logits, axis=-1)
         aligned = divergences.align_temperature(temperature, log_p)
         return ops.sum(ops.exp(log_p / aligned), axis=-1) * value
 
 
 def _standardize(logits):
     """Scales each row to mean 0 and deviation 1, over its finite logits."""
-    logits = ops.cast(logits, "float32")
     finite = logits > -math.inf
     counted = ops.cast(finite, "float32")
     count = ops.sum(counted, axis=-1, keepdims=True)

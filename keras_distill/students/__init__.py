@@ -1,11 +1,28 @@
-"""Small models to distil into."""
+"""Small models, and the ways to make them for a task.
 
+Functions build models; classes, such as `TextCNN`, make them for any task and
+teacher, and say how long they are trained.
+"""
+
+from keras_distill import _kinds
+from keras_distill.students.base import Custom as Custom
+from keras_distill.students.base import Student as Student
 from keras_distill.students.bilstm import bilstm as bilstm
 from keras_distill.students.mean_pooled import (
     mean_pooled_classifier as mean_pooled_classifier,
 )
+from keras_distill.students.ngram import ngram as ngram
 from keras_distill.students.shrink import shrink as shrink
 from keras_distill.students.shrink_causal_lm import (
     shrink_causal_lm as shrink_causal_lm,
 )
 from keras_distill.students.text_cnn import text_cnn as text_cnn
+
+__getattr__, _names = _kinds.lazy(
+    __name__,
+    {place.partition(":")[2]: place for place in _kinds.STUDENTS.values()},
+)
+
+
+def __dir__():
+    return [*globals(), *_names()]

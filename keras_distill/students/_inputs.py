@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_distill._checks import check_integer
-from keras_distill.students._encoders import find_backbone
+from keras_distill._layers import backbones
 
 
 def token_inputs():
@@ -36,28 +36,37 @@ def embed(token_ids, padding_mask, embeddings, rank, dtype):
         Keras tensors of shapes `[batch, length, dim]` and (the mask, in the
         same dtype) `[batch, length, 1]`.
     """
-    table, vocabulary, dim = _resolve(embeddings)
-    if rank is not None:
-        _check_rank(rank, dim)
-    lookup = keras.layers.Embedding(
-        vocabulary, rank or dim, dtype=dtype, name="token_embedding"
-    )
-    vectors = lookup(token_ids)
-    mask = ops.expand_dims(ops.cast(padding_mask, vectors.dtype), axis=-1)
-    vectors = vectors * mask
-    factors = [table]
-    layers = [lookup]
-    if rank is not None:
-        project = keras.layers.Dense(
-            dim, use_bias=False, dtype=dtype, name="token_projection"
-        )
-        vectors = project(vectors)
-        layers.append(project)
-        factors = [None] * 2 if table is None else _factorize(table, rank)
-    for layer, weights in zip(layers, factors):
-        if weights is not None:
-            layer.set_weights([weights])
-    return vectors, mask
+    lookup, project = _layers_of(embeddings, rank, dtype)
+    vectors, mask = _masked(lookup, token_ids, padding_mask)
+    return vectors if project is None else project(vectors), mask
+
+
+def embedded_sum(token_ids, padding_mask, embeddings, rank, dtype):
+    """The sum of what `embed` gives, with one linear map for all tokens.
+
+    Args:
+        token_ids: As in `embed`, and so are the others.
+        padding_mask: Keras tensor of shape `[batch, length]`.
+        embeddings: Table, or model around one.
+        rank: Integer, or `None`.
+        dtype: The layers' dtype policy.
+
+    Returns:
+        Keras tensors of shapes `[batch, dim]` and (how many tokens)
+        `[batch, 1]`.
+    """
+    lookup, project = _layers_of(embeddings, rank, dtype)
+    vectors, mask = _masked(lookup, token_ids, padding_mask)
+    total = ops.sum(vectors, axis=1)
+    return total if project is None else project(total), ops.sum(mask, axis=1)
+
+
+def table_width(teacher):
+    """The columns of a teacher's table of tokens; None if it has not one."""
+    found = backbones(teacher, "token_embedding")
+    if len(found) != 1:
+        return None
+    return found[0][1].token_embedding.embeddings.shape[-1]
 
 
 def check_dropout(value):
@@ -83,6 +92,46 @@ def masked_mean(x, mask):
     return ops.sum(x * mask, axis=1) / count
 
 
+def has_pooler(backbone):
+    """Whether a KerasHub encoder gives the [CLS] state through a layer, too.
+
+    It is `pooled_dense` then, and the output a dict.
+    """
+    return (
+        isinstance(backbone.output, dict) and "pooled_output" in backbone.output
+    )
+
+
+def _masked(lookup, token_ids, padding_mask):
+    """Vectors that are zero where there is padding, and the mask."""
+    vectors = lookup(token_ids)
+    mask = ops.expand_dims(ops.cast(padding_mask, vectors.dtype), axis=-1)
+    return vectors * mask, mask
+
+
+def _layers_of(embeddings, rank, dtype):
+    """The table, and the linear map that follows it or `None`; both built."""
+    table, vocabulary, dim = _resolve(embeddings)
+    if rank is not None:
+        _check_rank(rank, dim)
+    lookup = keras.layers.Embedding(
+        vocabulary, rank or dim, dtype=dtype, name="token_embedding"
+    )
+    lookup.build((None, None))
+    if rank is None:
+        if table is not None:
+            lookup.set_weights([table])
+        return lookup, None
+    project = keras.layers.Dense(
+        dim, use_bias=False, dtype=dtype, name="token_projection"
+    )
+    project.build((None, rank))
+    if table is not None:
+        for layer, factor in zip((lookup, project), _factorize(table, rank)):
+            layer.set_weights([factor])
+    return lookup, project
+
+
 def _resolve(embeddings):
     """The table (or `None`), its vocabulary size and its width."""
     if isinstance(embeddings, keras.Layer):
@@ -96,16 +145,16 @@ def _resolve(embeddings):
 
 
 def _teacher_table(teacher):
-    backbone = find_backbone(teacher)
-    if backbone is None:
+    found = backbones(teacher, "token_embedding")
+    if len(found) != 1:
         raise ValueError(
             "`embeddings` must be a KerasHub backbone or task, or a model "
-            "around one, when it is a model: no layer `token_embedding` was "
-            "found. Pass the table itself, an array of shape "
-            "`[vocabulary, dim]`, instead. Received: "
-            f"embeddings={teacher.name} ({type(teacher).__name__})"
+            "around one, when it is a model. Pass the table itself, an array "
+            "of shape `[vocabulary, dim]`, instead. Received: "
+            f"embeddings={teacher.name} ({type(teacher).__name__}), with "
+            f"{len(found)} layers that have a `token_embedding`"
         )
-    table = backbone.token_embedding.embeddings
+    table = found[0][1].token_embedding.embeddings
     return ops.convert_to_numpy(ops.cast(table, "float32"))
 
 

@@ -1,14 +1,19 @@
 """The sizes of a shrunk encoder, and the checks on them."""
 
+import keras
 import keras_hub
 import numpy as np
 
 from keras_distill._checks import check_integer
+from keras_distill._layers import adapted_layer
+from keras_distill._layers import backbones
 from keras_distill.layer_maps import uniform_layer_map
 
+# XLM-RoBERTa's class is one of RoBERTa's.
 FAMILIES = (
     keras_hub.models.BertBackbone,
     keras_hub.models.RobertaBackbone,
+    keras_hub.models.DebertaV3Backbone,
     keras_hub.models.DistilBertBackbone,
     keras_hub.models.AlbertBackbone,
     keras_hub.models.ElectraBackbone,
@@ -17,34 +22,48 @@ FAMILIES = (
 STANDARD_SIZES = {312: (12, 1200)}
 
 
-def check_encoder(teacher, backbone):
-    """Raises unless `backbone` can be shrunk, and `teacher` built around it."""
+def family_names():
+    """The classes of encoders that can be shrunk, for messages."""
+    return ", ".join(family.__name__ for family in FAMILIES)
+
+
+def checked_encoder(teacher):
+    """The encoder to shrink, which `teacher` is or is built around.
+
+    Raises:
+        ValueError: If there is none that can be shrunk, or `teacher` cannot
+            be rebuilt around another.
+    """
+    found = backbones(teacher, "transformer_layers")
+    backbone = found[0][1] if len(found) == 1 else None
     rebuildable = (
         teacher is backbone
         or isinstance(teacher, keras_hub.models.Task)
-        or any(op is backbone for op in getattr(teacher, "operations", []))
+        # Of Keras' models those alone are cloned that know their graph.
+        or isinstance(teacher, keras.Function)
+        and any(operation is backbone for operation in teacher.operations)
     )
     if not rebuildable or not isinstance(backbone, FAMILIES):
-        names = ", ".join(family.__name__ for family in FAMILIES)
         raise ValueError(
-            f"`teacher` must be a KerasHub encoder ({names}), a KerasHub task "
-            "with one of them, or a functional model with one of them among "
-            "its layers. For another model, pass its backbone and build the "
-            "head around the result. "
+            f"`teacher` must be a KerasHub encoder ({family_names()}), a "
+            "KerasHub task with one of them, or a functional model with one of "
+            "them among its layers. For another model, pass its backbone and "
+            "build the head around the result. "
             f"Received: teacher={teacher} ({type(teacher).__name__})"
         )
     check_plain_weights(backbone)
+    return backbone
 
 
 def check_plain_weights(backbone):
     """Raises `ValueError` if weights are quantized or have LoRA beside them."""
-    for layer in backbone._flatten_layers():
-        if layer.quantization_mode or getattr(layer, "lora_enabled", False):
-            raise ValueError(
-                "`teacher` must hold plain weights: shrink it before it is "
-                "quantized or given LoRA weights. Received: a teacher with "
-                f"such weights in layer {layer.path}"
-            )
+    layer = adapted_layer(backbone)
+    if layer is not None:
+        raise ValueError(
+            "`teacher` must hold plain weights: shrink it before it is "
+            "quantized or given LoRA weights. Received: a teacher with "
+            f"such weights in layer {layer.path}"
+        )
 
 
 def shrunk_config(

@@ -1,5 +1,7 @@
 """A recurrent text classifier."""
 
+import dataclasses
+
 import keras
 from keras import ops
 
@@ -9,6 +11,32 @@ from keras_distill.students._inputs import check_dropout
 from keras_distill.students._inputs import embed
 from keras_distill.students._inputs import masked_mean
 from keras_distill.students._inputs import token_inputs
+from keras_distill.students.base import PRETRAINED
+from keras_distill.students.base import TokenStudent
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BiLSTM(TokenStudent):
+    """`bilstm` for any task: `width` units in each direction.
+
+    Example:
+
+    >>> BiLSTM(epochs=3).width
+    64
+    """
+
+    title = "BiLSTM"
+    with_pretrained = PRETRAINED
+
+    def build(self, task, teacher):
+        return bilstm(
+            task.num_outputs,
+            *self.table(task, teacher),
+            units=self.width,
+        )
+
+    def hidden_states(self, model):
+        return [model.get_layer("bilstm")]
 
 
 def bilstm(

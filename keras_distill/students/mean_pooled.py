@@ -1,15 +1,23 @@
 """A classifier on the mean of an encoder's states."""
 
 import keras
+import keras_hub
 from keras import ops
 
 from keras_distill._checks import check_integer
 from keras_distill.students._inputs import check_dropout
+from keras_distill.students._inputs import has_pooler
 from keras_distill.students._inputs import masked_mean
+from keras_distill.students._ngrams import check_ngrams
+from keras_distill.students._ngrams import ngram_mean
 
 
 def mean_pooled_classifier(
-    backbone, num_classes, dropout=0.1, name="mean_pooled_classifier"
+    backbone,
+    num_classes,
+    dropout=0.1,
+    name="mean_pooled_classifier",
+    ngram_buckets=None,
 ):
     """A KerasHub encoder, the mean over its tokens' states, a linear head.
 
@@ -22,6 +30,10 @@ def mean_pooled_classifier(
         num_classes: Integer, the number of logits.
         dropout: Float, `0 <= dropout < 1`, on the mean.
         name: String, the model's name.
+        ngram_buckets: Integer, rows of a table of hashed n-grams of two and
+            three tokens, whose mean stands beside that of the states: what a
+            new encoder takes many texts to find, it reads off at once. None:
+            states alone.
 
     Returns:
         A `keras.Model` from the backbone's dict of inputs to logits
@@ -44,24 +56,33 @@ def mean_pooled_classifier(
     """
     check_integer("num_classes", num_classes, minimum=1)
     check_dropout(dropout)
-    sources = getattr(backbone, "input", None)
-    if not isinstance(sources, dict) or "padding_mask" not in sources:
+    if ngram_buckets is not None:
+        check_ngrams("ngram_buckets", ngram_buckets)
+    if (
+        not isinstance(backbone, keras_hub.models.Backbone)
+        or "padding_mask" not in backbone.input
+    ):
         raise ValueError(
             "`backbone` must be a KerasHub encoder with an input "
             f"`padding_mask`. Received: backbone={backbone}"
         )
-    if hasattr(backbone, "pooled_dense"):  # Feeds an output that is not used.
+    if has_pooler(backbone):  # Feeds an output that is not used.
         backbone.pooled_dense.trainable = False
     inputs = {
         key: keras.Input(source.shape[1:], dtype=source.dtype, name=key)
-        for key, source in sources.items()
+        for key, source in backbone.input.items()
     }
     states = backbone(inputs)
-    if isinstance(states, dict):
+    if has_pooler(backbone):
         states = states["sequence_output"]
     mask = ops.cast(inputs["padding_mask"], states.dtype)
     x = masked_mean(states, ops.expand_dims(mask, axis=-1))
     dtype = backbone.dtype_policy
+    if ngram_buckets is not None:
+        found = ngram_mean(
+            inputs["token_ids"], inputs["padding_mask"], ngram_buckets, dtype
+        )
+        x = ops.concatenate([x, found], axis=-1)
     x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
     logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
     return keras.Model(inputs, logits, name=name)

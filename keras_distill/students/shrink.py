@@ -1,15 +1,73 @@
 """A smaller encoder of the teacher's family."""
 
+import dataclasses
 import itertools
 
 import keras
 import keras_hub
 from keras import ops
 
-from keras_distill.students._encoders import find_backbone
-from keras_distill.students._shrink_config import check_encoder
+from keras_distill import taps
+from keras_distill._backend import reads_output
+from keras_distill._checks import check_integer
+from keras_distill.students._inputs import has_pooler
+from keras_distill.students._shrink_config import FAMILIES
+from keras_distill.students._shrink_config import checked_encoder
 from keras_distill.students._shrink_config import complete_layer_map
+from keras_distill.students._shrink_config import family_names
 from keras_distill.students._shrink_config import shrunk_config
+from keras_distill.students.base import WIDEST
+from keras_distill.students.base import Student
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shrink(Student):
+    """`shrink` for any teacher.
+
+    Args:
+        layers: Integer, or None for half of the teacher's.
+        width: Integer, of the states, or None for the teacher's.
+
+    Example:
+
+    >>> Shrink(layers=3, learning_rate=1e-4).epochs
+    4
+    """
+
+    layers: int | None = None
+    width: int | None = None
+    # Copied layers know the task's texts already, and unlearn them in large
+    # steps: a teacher's rate, and few epochs.
+    epochs: int = 4
+    learning_rate: float = 5e-5
+    fewest_steps, most_epochs = 500, 10
+
+    title = "fewer layers"
+    copies_layers = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("layers", "width"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), 1, WIDEST)
+
+    def check_backbone(self, kind):
+        if kind is not None and not issubclass(kind, FAMILIES):
+            raise ValueError(
+                "The student `shrink` needs a teacher with one of the encoders "
+                f"{family_names()}. Take another student, or another teacher. "
+                f"Received: a teacher with {kind.__name__}"
+            )
+
+    def build(self, task, teacher):
+        del task
+        layers = self.layers
+        if layers is None:
+            layers = max(1, len(taps.encoder_layers(teacher)) // 2)
+        return shrink(teacher, num_layers=layers, hidden_dim=self.width)
+
+    def hidden_states(self, model):
+        return taps.hidden_states(model)
 
 
 def shrink(
@@ -33,9 +91,9 @@ def shrink(
     of groups and copies each group.
 
     Args:
-        teacher: A KerasHub BERT, RoBERTa, DistilBERT, ALBERT or ELECTRA
-            backbone, a task with such a backbone (a text classifier), or a
-            functional Keras model around one.
+        teacher: A KerasHub BERT, RoBERTa, XLM-RoBERTa, DeBERTa-v3, DistilBERT,
+            ALBERT or ELECTRA backbone, a task with such a backbone (a text
+            classifier), or a functional Keras model around one.
         num_layers: Integer, at most the teacher's.
         hidden_dim: Integer, at most the teacher's, which is the default.
         intermediate_dim: Integer. Defaults to the teacher's ratio of it to
@@ -71,8 +129,7 @@ def shrink(
         Sun et al., 2019, https://arxiv.org/abs/1908.09355, section 4.3 (layers
         copied); Jiao et al., 2020, https://arxiv.org/abs/1909.10351 (4 x 312).
     """
-    backbone = find_backbone(teacher)
-    check_encoder(teacher, backbone)
+    backbone = checked_encoder(teacher)
     config = shrunk_config(
         backbone, num_layers, hidden_dim, intermediate_dim, num_heads
     )
@@ -93,7 +150,7 @@ def shrink(
 def copy_backbone(teacher, student, layer_map):
     """Copies all layers by name, and the encoder layers by `layer_map`."""
     _copy_layers(teacher, student, skip=_encoder_layers(teacher))
-    if hasattr(teacher, "num_groups"):
+    if isinstance(teacher, keras_hub.models.AlbertBackbone):
         pairs = zip(_encoder_layers(teacher), _encoder_layers(student))
     else:
         pairs = (
@@ -161,20 +218,8 @@ def _shrink_functional(teacher, backbone, small):
 
     student = keras.models.clone_model(teacher, clone_function=clone)
     _copy_layers(teacher, student, skip=[backbone])
-    if hasattr(small, "pooled_dense"):
-        small.pooled_dense.trainable = _reads_pooled_output(teacher, backbone)
+    if has_pooler(small):
+        # What no output depends on learns nothing.
+        index = sorted(backbone.output).index("pooled_output")
+        small.pooled_dense.trainable = reads_output(teacher, backbone, index)
     return student
-
-
-def _reads_pooled_output(model, backbone):
-    """Whether anything follows the pooler, which learns nothing otherwise."""
-    read = {id(tensor) for tensor in model.outputs}
-    for operation in model.operations:
-        for node in operation._inbound_nodes:
-            read.update(id(tensor) for tensor in node.input_tensors)
-    index = sorted(backbone.output).index("pooled_output")
-    return any(
-        id(node.output_tensors[index]) in read
-        for node in backbone._inbound_nodes
-        if node.output_tensors
-    )

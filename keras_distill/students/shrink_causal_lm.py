@@ -4,6 +4,7 @@ import inspect
 
 import keras_hub
 
+from keras_distill._layers import backbones
 from keras_distill.students._shrink_config import check_num_layers
 from keras_distill.students._shrink_config import check_plain_weights
 from keras_distill.students._shrink_config import complete_layer_map
@@ -43,15 +44,15 @@ def shrink_causal_lm(teacher, num_layers, layer_map=None):
     Reference:
         Sanh et al., 2019, https://arxiv.org/abs/1910.01108, section 3.
     """
-    backbone = getattr(teacher, "backbone", None)
-    if not isinstance(teacher, keras_hub.models.CausalLM) or not hasattr(
-        backbone, "transformer_layers"
+    if not isinstance(teacher, keras_hub.models.CausalLM) or not backbones(
+        teacher, "transformer_layers"
     ):
         raise ValueError(
             "`teacher` must be a `keras_hub.models.CausalLM` with a list of "
             "`transformer_layers`, such as GPT-2 or Llama. "
             f"Received: teacher={teacher} ({type(teacher).__name__})"
         )
+    backbone = teacher.backbone
     check_plain_weights(backbone)
     config = backbone.get_config()
     check_num_layers(num_layers, config)

@@ -1,5 +1,7 @@
 """A convolutional text classifier."""
 
+import dataclasses
+
 import keras
 from keras import ops
 
@@ -7,9 +9,46 @@ from keras_distill._checks import check_integer
 from keras_distill.students._inputs import check_dropout
 from keras_distill.students._inputs import embed
 from keras_distill.students._inputs import token_inputs
+from keras_distill.students._ngrams import check_ngrams
+from keras_distill.students._ngrams import ngram_mean
+from keras_distill.students.base import PRETRAINED
+from keras_distill.students.base import TokenStudent
 
 
-def text_cnn(
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextCNN(TokenStudent):
+    """`text_cnn` for any task: `width` filters of each size.
+
+    Args:
+        ngram_buckets: Integer, the rows of a table of n-grams beside the
+            convolutions, or None for convolutions alone.
+
+    Example:
+
+    >>> TextCNN(width=128, embeddings="teacher", embedding_rank=64).epochs
+    10
+    """
+
+    ngram_buckets: int | None = None
+
+    title = "TextCNN"
+    with_pretrained = PRETRAINED
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.ngram_buckets is not None:
+            check_ngrams("ngram_buckets", self.ngram_buckets)
+
+    def build(self, task, teacher):
+        return text_cnn(
+            task.num_outputs,
+            *self.table(task, teacher),
+            filters=self.width,
+            ngram_buckets=self.ngram_buckets,
+        )
+
+
+def text_cnn(  # noqa: PLR0913 - What is convolved, and what stands beside it.
     num_classes,
     embeddings,
     embedding_rank=None,
@@ -18,6 +57,7 @@ def text_cnn(
     dropout=0.5,
     name="text_cnn",
     dtype=None,
+    ngram_buckets=None,
 ):
     """TextCNN: parallel convolutions over token embeddings, max over time.
 
@@ -47,6 +87,10 @@ def text_cnn(
         dropout: Float, `0 <= dropout < 1`, before the last layer.
         name: String, the model's name.
         dtype: The layers' dtype or dtype policy. Defaults to the global one.
+        ngram_buckets: Integer: wide and deep. The mean over hashed n-grams of
+            2 and 3 tokens, as `ngram` has them, with as many rows of 32
+            columns in their table, goes into the last layer, too. `None`:
+            convolutions alone.
 
     Returns:
         A `keras.Model` from token ids to logits `[batch, num_classes]`.
@@ -65,12 +109,15 @@ def text_cnn(
     (1, 3)
 
     Reference:
-        Kim, 2014, https://arxiv.org/abs/1408.5882, section 2.
+        Kim, 2014, https://arxiv.org/abs/1408.5882, section 2; Cheng et al.,
+        2016, https://arxiv.org/abs/1606.07792 (wide and deep).
     """
     check_integer("num_classes", num_classes, minimum=1)
     check_integer("filters", filters, minimum=1)
     check_dropout(dropout)
     _check_kernel_sizes(kernel_sizes)
+    if ngram_buckets is not None:
+        check_ngrams("ngram_buckets", ngram_buckets)
     token_ids, padding_mask = token_inputs()
     x, mask = embed(token_ids, padding_mask, embeddings, embedding_rank, dtype)
     pooled = []
@@ -85,6 +132,8 @@ def text_cnn(
         )
         # Never negative: a zero in the place of padding wins no maximum.
         pooled.append(ops.max(convolve(x) * mask, axis=1))
+    if ngram_buckets is not None:
+        pooled.append(ngram_mean(token_ids, padding_mask, ngram_buckets, dtype))
     x = ops.concatenate(pooled, axis=-1)
     x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
     logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)

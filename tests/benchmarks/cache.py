@@ -35,7 +35,6 @@ import keras_distill as kd
 from keras_distill import cache
 from keras_distill import data
 from keras_distill import students
-from keras_distill.comparison import training
 
 WIDTH = 64
 BATCH = 64
@@ -116,7 +115,7 @@ def typical(steps, rounds):
 
 def padding(model, encoded, few, options):
     rows = np.arange(min(options.epoch_rows, len(encoded)))
-    part = training.rows(encoded, rows)
+    part = encoded.take(rows)
     for name, build in students_of(model).items():
         steps = {
             form: trainer(

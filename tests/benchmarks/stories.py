@@ -25,7 +25,7 @@ import keras_hub
 import numpy as np
 
 from keras_distill import gkd
-from keras_distill.cli.gkd.training import next_tokens
+from keras_distill.gkd.fine_tuning import next_tokens
 
 COMPLETION, PROMPT, BATCH = 96, 64, 16
 STUDENTS = {"2x48": (2, 48), "3x64": (3, 64)}

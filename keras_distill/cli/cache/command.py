@@ -8,17 +8,16 @@ import tensorflow as tf
 
 from keras_distill import cache
 from keras_distill._checks import check_integer
+from keras_distill._errors import UsageError
+from keras_distill._errors import as_usage_error
+from keras_distill._files import complete_folder
 from keras_distill.cache import beam
-from keras_distill.cli import corpus as texts
-from keras_distill.cli import distill
-from keras_distill.cli import options as distill_options
-from keras_distill.cli import teaching
-from keras_distill.cli import training
-from keras_distill.cli.problems import UsageProblem
-from keras_distill.cli.problems import as_usage_problem
-from keras_distill.cli.run_folder import Phase
-from keras_distill.cli.run_folder import RunFolder
-from keras_distill.cli.settings import settle
+from keras_distill.cli.shared import choices
+from keras_distill.experiments import training
+from keras_distill.experiments.phases import Phase
+from keras_distill.experiments.prepared import MODEL
+from keras_distill.experiments.prepared import Prepared
+from keras_distill.experiments.prepared import open_folder
 
 ROWS = pathlib.Path("rows")
 CACHE = pathlib.Path("cache")
@@ -32,21 +31,20 @@ def run(options, screen):
         screen: `Screen`.
 
     Raises:
-        UsageProblem: The options, the data or the teacher are wrong.
+        UsageError: The options, the data or the teacher are wrong.
     """
-    settings = settle(_as_distill(options))
+    chosen = choices.preparation(options)
     flags = beam_flags(options.beam)
-    with as_usage_problem(ValueError, advice="See `--help`."):
-        check_integer("batch_size", options.run.batch_size, minimum=1)
-        check_integer("shard_size", options.run.shard_size, minimum=1)
-    distill.check_inputs(settings)
-    identities = distill.input_identities(settings)
-    folder = RunFolder(settings.output, "cache")
-    corpus = texts.Corpus(folder.path, settings)
-    first = distill.teacher_phases(settings, identities, corpus, folder, screen)
-    phases = [*first, *_phases(options, flags, corpus, folder.path, first)]
-    folder.execute(phases, screen, options.run.redo)
-    screen.phase = None
+    with as_usage_error(ValueError, advice="See `--help`."):
+        check_integer("batch_size", options.run.batch_size, 1, 10**6)
+        check_integer("shard_size", options.run.shard_size, 1, 10**9)
+    with open_folder(options.what.output, "cache", chosen) as folder:
+        prepared = Prepared(chosen, folder)
+        phases = [
+            *prepared.phases(screen, signal=False),
+            *_phases(options, flags, prepared),
+        ]
+        folder.execute(phases, screen, options.run.redo)
     rows, signals = (str(folder.path / name) for name in (ROWS, CACHE))
     screen.line(
         "To train on it: kd.cache.attach("
@@ -61,11 +59,11 @@ def beam_flags(options):
         options: `Beam`.
 
     Raises:
-        UsageProblem: A flag is not as described, or Beam is not installed.
+        UsageError: A flag is not as described, or Beam is not installed.
     """
     if options.runner is None:
         if options.beam_flags:
-            raise UsageProblem(
+            raise UsageError(
                 "`--beam-flags` are for a runner of Beam: add `--runner "
                 "DirectRunner`, or leave them out. "
                 f"Received: beam_flags={list(options.beam_flags)}"
@@ -74,37 +72,27 @@ def beam_flags(options):
     for flag in options.beam_flags:
         name, _, value = flag.partition("=")
         if not name.isidentifier() or not value:
-            raise UsageProblem(
+            raise UsageError(
                 "`--beam-flags` must be of the form NAME=VALUE, such as "
                 f"direct_num_workers=4. Received: {flag!r}"
             )
-    with as_usage_problem(ImportError, advice="Or leave `--runner` out."):
+    with as_usage_error(ImportError, advice="Or leave `--runner` out."):
         beam.require()
     further = [f"--{flag}" for flag in options.beam_flags]
     return [f"--runner={options.runner}", *further]
 
 
-def _as_distill(options):
-    """The same as options of `keras-distill distill`."""
-    what = options.what
-    return distill_options.Distill(
-        what=distill_options.What(what.teacher, what.data, output=what.output),
-        texts=options.texts,
-        transfer=options.transfer,
-        teaching=options.teaching,
-        run=distill_options.Run(smoke=options.run.smoke),
-    )
-
-
-def _phases(options, flags, corpus, folder, first):
-    of_the_texts = tuple(p.name for p in first if p.name != "teacher")
+def _phases(options, flags, prepared):
+    of_the_texts = ["data"]
+    if prepared.preparation.has_transfer_set:
+        of_the_texts.append("transfer")
     return [
         Phase(
             name="rows",
             title="rows: all texts as token ids",
             options={},
-            needs=of_the_texts,
-            run=functools.partial(_save_rows, corpus, folder / ROWS),
+            needs=tuple(of_the_texts),
+            run=functools.partial(_save_rows, prepared),
             summary="{rows:,} texts".format_map,
             files=(ROWS,),
         ),
@@ -117,18 +105,18 @@ def _phases(options, flags, corpus, folder, first):
                 "shard_size": options.run.shard_size,
             },
             needs=("rows", "teacher"),
-            run=functools.partial(_label, options, flags, corpus, folder),
+            run=functools.partial(_label, options, flags, prepared),
             summary=_summary,
             files=(CACHE,),
         ),
     ]
 
 
-def _save_rows(corpus, path):
-    taught = corpus.taught
-    shutil.rmtree(path, ignore_errors=True)
+def _save_rows(prepared):
+    taught = prepared.task.taught()
     rows = tf.data.Dataset.from_tensor_slices((taught.inputs, taught.labels))
-    rows.save(str(path))
+    with complete_folder(prepared.folder.path / ROWS) as draft:
+        rows.save(str(draft))
     return {"rows": len(taught)}
 
 
@@ -137,26 +125,27 @@ def _summary(result):
     return f"{result['shards']:,} {files}, {result['bytes']:,} bytes"
 
 
-def _label(options, flags, corpus, folder):
+def _label(options, flags, prepared):
+    folder, task = prepared.folder.path, prepared.task
+    path = folder / CACHE
     if options.run.redo:
-        shutil.rmtree(folder / CACHE, ignore_errors=True)
-    make_teacher = functools.partial(training.load, folder / teaching.MODEL)
+        shutil.rmtree(path, ignore_errors=True)
+    make_teacher = functools.partial(training.load, folder / MODEL)
     make_rows = functools.partial(tf.data.Dataset.load, str(folder / ROWS))
     arguments = {
         "dtype": options.what.dtype,
         "settings": {
             "data": options.what.data,
-            "sequence_length": corpus.settings.sequence_length,
+            "sequence_length": prepared.sequence_length,
         },
         "layout": cache.Layout(
             options.run.batch_size,
             options.run.shard_size,
-            lengths=training.lengths(corpus.taught),
+            lengths=training.lengths(task.taught()),
             batched=False,
         ),
     }
-    path = folder / CACHE
-    with as_usage_problem(cache.CacheError, advice="Or add `--redo`."):
+    with as_usage_error(cache.CacheError, advice="Or add `--redo`."):
         if flags is None:
             manifest = cache.write(
                 make_teacher(), make_rows(), path, **arguments

@@ -4,9 +4,9 @@ import dataclasses
 import pathlib
 from typing import Literal
 
-from keras_distill.cli.options import Teaching
-from keras_distill.cli.options import Texts
-from keras_distill.cli.options import Transfer
+from keras_distill.cli.shared.options import Teaching
+from keras_distill.cli.shared.options import Texts
+from keras_distill.cli.shared.options import Transfer
 
 
 @dataclasses.dataclass(frozen=True)

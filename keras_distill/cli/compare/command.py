@@ -1,45 +1,21 @@
-"""`keras-distill compare`: teacher and texts, then arms x seeds."""
+"""`keras-distill compare`: options in, tables out."""
 
-import contextlib
-import dataclasses
-import functools
-import pathlib
-
-import numpy as np
-
-from keras_distill import losses
-from keras_distill.cli import arms as distill_arms
-from keras_distill.cli import corpus as texts
-from keras_distill.cli import distill
-from keras_distill.cli import teaching
-from keras_distill.cli import training
-from keras_distill.cli import transfer
-from keras_distill.cli.compare.settings import PLAIN
-from keras_distill.cli.compare.settings import TRANSFER
-from keras_distill.cli.compare.settings import settle
-from keras_distill.cli.problems import UsageProblem
-from keras_distill.cli.problems import as_usage_problem
-from keras_distill.cli.run_folder import RunFolder
-from keras_distill.comparison import Arm
-from keras_distill.comparison import Student
-from keras_distill.comparison import Task
-from keras_distill.comparison import Watcher
-from keras_distill.comparison import compare
-from keras_distill.comparison import html
-from keras_distill.comparison import tables
-from keras_distill.comparison.arms import with_transfer
-from keras_distill.comparison.task import leaves_text
+from keras_distill import recipes as recipes_module
+from keras_distill._checks import check_positive
+from keras_distill._errors import UsageError
+from keras_distill._errors import as_usage_error
+from keras_distill.cli.compare.options import TRANSFER
+from keras_distill.cli.shared import choices
+from keras_distill.experiments import comparing
+from keras_distill.experiments import engine
+from keras_distill.experiments.prepared import Prepared
+from keras_distill.experiments.prepared import open_folder
+from keras_distill.experiments.report import html
+from keras_distill.experiments.report import tables
 
 COLUMNS = ("Student", "Learns from", "Test %", "vs hard labels", "Seconds")
-NAMES = {"text_cnn": "TextCNN", "bilstm": "BiLSTM", "shrink": "fewer layers"}
-ARM_NAMES = {
-    "hard": "hard labels",
-    "mse": "logit MSE",
-    "kd": "KD",
-    "hidden": "KD and hidden states",
-    "annealing": "Annealing-KD",
-    "two_stage": "two stages, not annealed",
-}
+SEEDS, SMOKE_SEEDS = (3,), (1,)
+PLAIN = ("hard", "mse", "kd")
 
 
 def run(options, screen):
@@ -50,199 +26,135 @@ def run(options, screen):
         screen: `Screen`.
 
     Raises:
-        UsageProblem: The options, the data or the teacher are wrong.
+        UsageError: The options, the data or the teacher are wrong.
     """
-    settings = settle(options)
-    shared = settings.shared
-    distill.check_inputs(shared)
-    if settings.html:
-        with as_usage_problem(ImportError, advice="Or add `--no-html`."):
+    what, redo = options.what, options.run.redo
+    _check(options)
+    named = recipes(options)
+    chosen = choices.preparation(options)
+    students = {
+        student.title: student
+        for student in choices.students(
+            what.student,
+            options.learning,
+            chosen,
+            list((named or recipes(options, PLAIN)).values()),
+        ).values()
+    }
+    seeds = _seeds(options)
+    if not options.run.no_html:
+        with as_usage_error(ImportError, advice="Or add `--no-html`."):
             html.require()
-    identities = distill.input_identities(shared)
-    folder = RunFolder(shared.output, "compare")
-    corpus = texts.Corpus(folder.path, shared)
-    check = functools.partial(_check, settings, corpus)
-    phases = distill.first_phases(
-        shared, identities, corpus, folder, screen, check
-    )
-    folder.execute(phases, screen, options.run.redo)
-    task = _task(settings, corpus, folder)
-    arms = chosen_arms(settings, corpus)
-    with as_usage_problem(ValueError, advice="Or add `--redo`."):
-        found = compare(
-            task,
-            _students(settings, corpus, folder),
-            folder.path,
-            arms,
-            seeds=shared.seeds,
-            labels=shared.labels,
-            cost_per_hour=settings.cost_per_hour,
-            html=settings.html,
-            redo=options.run.redo,
-            settings=settings.resolved(),
-            watcher=Telling(screen),
+
+    def students_for(task):
+        return choices.for_rows(students, options, task)
+
+    def planned(task):
+        wanted = named or recipes(options, default_arms(task, chosen.labels))
+        return list(wanted.values())
+
+    def check(task, model):
+        found = comparing.cells(
+            students_for(task), planned(task), seeds, chosen.labels
         )
-    screen.phase = None
-    _show(found, folder, screen)
+        engine.check(found, task, model)
+
+    with open_folder(what.output, "compare", chosen) as folder:
+        prepared = Prepared(chosen, folder)
+        folder.execute(prepared.phases(screen, check), screen, redo)
+        ready = students_for(prepared.task)
+        settings = {
+            "students": {name: vars(s) for name, s in ready.items()},
+            "arms": list(named),
+            **vars(options.imitation),
+            "seeds": list(seeds),
+            "cost_per_hour": options.run.cost_per_hour,
+            "output": str(what.output),
+        }
+        found = comparing.compare(
+            prepared.task,
+            prepared.teacher,
+            ready,
+            folder,
+            planned(prepared.task),
+            seeds=seeds,
+            labels=chosen.labels,
+            cost_per_hour=options.run.cost_per_hour,
+            html=not options.run.no_html,
+            redo=redo,
+            settings=prepared.settings() | settings,
+            watcher=screen,
+            keep_weak_teacher=choices.keeps_weak_teacher(options.run),
+        )
+    _show(found, what.output, screen)
 
 
-def _check(settings, corpus, teacher):
-    """Raises `UsageProblem` for what else would come after the training."""
-    chosen_arms(settings, corpus)
-    for student in settings.students.values():
-        distill_arms.check_student(student, corpus, teacher)
+def default_arms(task, labels):
+    """Names of arms: with text without labels where there is such text."""
+    further = PLAIN if task.has_transfer(labels) else ()
+    return [*PLAIN, *(f"{name}{TRANSFER}" for name in further)]
 
 
-def chosen_arms(settings, corpus):
-    """The arms of the options, or those that fit the data.
+def recipes(options, names=None):
+    """Dict from the names of arms to their recipes.
 
     Args:
-        settings: `Settings`.
-        corpus: `Corpus`.
-
-    Returns:
-        List of `Arm`.
-
-    Raises:
-        UsageProblem: An arm needs text without labels, and there is none.
+        options: `Compare`.
+        names: Names. Defaults to those of the options; none for `auto`.
     """
-    further = corpus.transfer is not None or leaves_text(
-        corpus.splits, settings.shared.labels
-    )
-    names = settings.arms
     if names is None:
-        names = [*PLAIN, *(f"{n}{TRANSFER}" for n in PLAIN if further)]
-    wrong = [name for name in names if name.endswith(TRANSFER)]
-    if wrong and not further:
-        raise UsageProblem(
-            f"The arm {wrong[0]} needs text without labels: use `--transfer "
-            "augment:20`, `--unlabelled FILE`, or fewer `--labels`. "
-            f"Received: arms={list(names)}, all of the text with labels"
+        names = () if options.what.arms == "auto" else options.what.arms
+    taught = vars(options.imitation)
+    found = {}
+    for name in names:
+        kind = name.removesuffix(TRANSFER)
+        accepted = choices.parameters(kind)
+        values = {key: taught[key] for key in accepted if key in taught}
+        if kind == "mse":
+            # `--temperature` is that of probabilities; logits are compared
+            # as they are.
+            del values["temperature"]
+        recipe = choices.recipe(kind, values, "--arms")
+        found[name] = (
+            recipe.with_transfer() if name.endswith(TRANSFER) else recipe
         )
-    return [_arm(name, settings) for name in names]
+    return found
 
 
-class Telling(Watcher):
-    """Tells on a screen what a comparison does.
-
-    Args:
-        screen: `Screen`.
-    """
-
-    def __init__(self, screen):
-        self._screen = screen
-
-    def line(self, text):
-        self._screen.line(text)
-
-    @contextlib.contextmanager
-    def training(self, name, steps):
-        self._screen.phase = name
-        with self._screen.progress(steps, "steps") as advance:
-            yield [training.Progress(advance)]
-        self._screen.phase = None
-
-
-def _arm(name, settings):
-    kind = name.removesuffix(TRANSFER)
-    shared = settings.shared
-    weights = {
-        "hard_weight": shared.hard_weight,
-        "soft_weight": shared.soft_weight,
-    }
-    annealed = losses.AnnealedMSE(settings.max_temperature)
-    recipe = functools.partial(
-        annealing, settings.max_temperature, kind == "two_stage"
-    )
-    made = {
-        "hard": {},
-        "mse": {"soft_loss": losses.LogitsMSE(), **weights},
-        "kd": {"soft_loss": losses.ForwardKL(shared.temperature), **weights},
-        "hidden": {
-            "soft_loss": losses.ForwardKL(shared.temperature),
-            "matches": hidden_matches,
-            **weights,
-        },
-        "annealing": {"soft_loss": annealed, "stages": recipe},
-        "two_stage": {"soft_loss": annealed, "stages": recipe},
-    }
-    arm = Arm(ARM_NAMES[kind], **made[kind])
-    return with_transfer(arm) if name.endswith(TRANSFER) else arm
-
-
-def annealing(highest, flat, epochs):
-    """The stages of Annealing-KD, or the same ones without its scaling.
-
-    Args:
-        highest: Integer, the temperature at the start.
-        flat: Boolean. Keeps the temperature at 1, where the scale is 1.
-        epochs: Integer.
-
-    Returns:
-        List of two `Stage`.
-    """
-    first, second = distill_arms.annealing_stages(highest, epochs)
-    if flat:
-        first = dataclasses.replace(first, temperature=1.0)
-    return [first, second]
-
-
-def hidden_matches(teacher, student):
-    """The matches of a student with fewer layers, or of a BiLSTM."""
-    names = [layer.name for layer in student.layers]
-    kind = "bilstm" if "bilstm" in names else "shrink"
-    return distill_arms.hidden_matches(kind, teacher, student)
-
-
-def _task(settings, corpus, folder):
-    logits = np.load(folder.path / teaching.LOGITS)
-    rows = len(corpus.encoded["train"])
-    with np.load(folder.path / teaching.SCORED) as scored:
-        held = {"train": logits[:rows], **scored}
-    encoded = dict(corpus.encoded)
-    notes = []
-    if corpus.transfer is not None:
-        held["transfer"] = logits[rows:]
-        encoded["transfer"] = corpus.transfer
-        notes.append(transfer.note(settings.shared, len(corpus.transfer)))
-    seconds = folder.record("signal")["seconds"]
-    notes.append(
-        f"Teacher: {settings.shared.teacher}; its logits for all texts took "
-        f"{seconds:,.0f} s, once for all arms."
-    )
-    return Task(
-        corpus.splits,
-        encoded,
-        held,
-        corpus.preprocessor,
-        training.load(folder.path / teaching.MODEL),
-        name=_name(settings.shared.data),
-        notes=tuple(notes),
-    )
-
-
-def _name(source):
-    """What to call the data: of a path the last part."""
-    path = pathlib.Path(source)
-    return path.name if path.exists() else source
-
-
-def _students(settings, corpus, folder):
-    def teacher():
-        return training.load(folder.path / teaching.MODEL)
-
-    return {
-        NAMES[kind]: Student(
-            functools.partial(distill_arms.build_student, own, corpus, teacher),
-            epochs=own.epochs,
-            batch_size=own.batch_size,
-            learning_rate=own.learning_rate,
+def _check(options):
+    what, run = options.what, options.run
+    if not what.student or len(set(what.student)) < len(what.student):
+        raise UsageError(
+            "`--student` must be one or more different kinds. "
+            f"Received: student={list(what.student)}"
         )
-        for kind, own in settings.students.items()
-    }
+    if what.arms != "auto":
+        _check_arms(what.arms)
+    with as_usage_error(ValueError, advice="See `--help`."):
+        recipes_module.annealing(options.imitation.max_temperature)
+        if run.cost_per_hour is not None:
+            check_positive("cost_per_hour", run.cost_per_hour, 1e9)
 
 
-def _show(found, folder, screen):
+def _check_arms(arms):
+    if len(set(arms)) < len(arms):
+        raise UsageError(f"`--arms` must differ. Received: arms={list(arms)}")
+    if "hard" not in arms:
+        raise UsageError(
+            "`--arms` must hold hard, the control: without it nobody can tell "
+            f"whether distillation helps. Received: arms={list(arms)}"
+        )
+
+
+def _seeds(options):
+    typed = options.run.seeds
+    if typed == "auto":
+        typed = SMOKE_SEEDS if options.run.smoke else SEEDS
+    with as_usage_error(ValueError, advice="See `--help`."):
+        return engine.as_seeds(choices.seeds(typed))
+
+
+def _show(found, output, screen):
     columns, body = tables.table(found)
     wanted = [columns.index(name) for name in COLUMNS]
     screen.table(
@@ -254,7 +166,9 @@ def _show(found, folder, screen):
     )
     for item in found["verdicts"]:
         screen.line(item["headline"])
+        for sentence in (*item["failures"], *item["warnings"]):
+            screen.line(sentence)
     names = ["report.md", "report.json", "export"]
-    if (folder.path / "report.html").exists():
+    if (output / "report.html").exists():
         names.insert(0, "report.html")
-    screen.line(f"Written in {folder.path}: {', '.join(names)}")
+    screen.line(f"Written in {output}: {', '.join(names)}")

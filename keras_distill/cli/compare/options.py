@@ -4,25 +4,16 @@ import dataclasses
 import pathlib
 from typing import Literal
 
-from keras_distill.cli.options import Auto
-from keras_distill.cli.options import Teaching
-from keras_distill.cli.options import Texts
-from keras_distill.cli.options import Transfer
+from keras_distill._kinds import RECIPES
+from keras_distill._kinds import STUDENTS
+from keras_distill.cli.shared.options import Auto
+from keras_distill.cli.shared.options import Learning
+from keras_distill.cli.shared.options import Teaching
+from keras_distill.cli.shared.options import Texts
+from keras_distill.cli.shared.options import Transfer
 
-Arm = Literal[
-    "hard",
-    "mse",
-    "kd",
-    "hidden",
-    "annealing",
-    "two_stage",
-    "hard+transfer",
-    "mse+transfer",
-    "kd+transfer",
-    "hidden+transfer",
-    "annealing+transfer",
-    "two_stage+transfer",
-]
+TRANSFER = "+transfer"
+Arm = Literal[*RECIPES, *(f"{name}{TRANSFER}" for name in RECIPES)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,14 +31,16 @@ class What:
             a folder with train, dev and test as such files, or 'tfds:NAME',
             such as tfds:glue/sst2.
         student: One or more small models: convolutions, a recurrent network,
-            the teacher with fewer layers.
+            averaged n-grams, the teacher with fewer layers.
         arms: What the students learn from. hard: labels alone, the control.
             mse: labels and the teacher's logits. kd: labels and its
             probabilities (KL divergence at a temperature, times its square).
-            hidden: kd, and the states between the layers (not for text_cnn).
+            hidden: kd, and the states between the layers (not for
+            text_cnn and ngram).
             annealing: its logits, scaled up step by step, then the labels.
             two_stage: the same stages without the scaling, the control of
-            annealing. '+transfer': the same, on unlabelled text too. auto:
+            annealing. continuation: from the logits to the labels without a
+            step. '+transfer': the same, on unlabelled text too. auto:
             hard, mse and kd, each with and, where there is such text, also
             without it.
         output: Folder for models and reports. The same command, run again,
@@ -56,46 +49,23 @@ class What:
 
     teacher: str = "embedded"
     data: str = "docstrings"
-    student: tuple[Literal["text_cnn", "bilstm", "shrink"], ...] = ("text_cnn",)
+    student: tuple[Literal[*STUDENTS], ...] = ("text_cnn",)
     arms: tuple[Arm, ...] | Auto = "auto"
     output: pathlib.Path = pathlib.Path("compared")
 
 
 @dataclasses.dataclass(frozen=True)
-class Learning:
-    """How the students are trained: in all arms alike.
+class Imitation:
+    """How the arms with a teacher are taught.
 
     Args:
-        width: Width of the students: of embeddings and filters (text_cnn),
-            embeddings and states (bilstm), states (shrink). auto: 64, and the
-            teacher's for shrink.
-        embeddings: Where those of text_cnn and bilstm start. random: new ones.
-            teacher: a copy of the teacher's, as wide as there; width is then
-            that of filters or states alone.
-        embedding_rank: Columns of the table of embeddings of text_cnn and
-            bilstm, which a linear map then widens: smaller files, faster steps.
-            None: a whole table.
-        layers: Layers of the student shrink. auto: half of the teacher's.
-        epochs: Passes over the train part; all arms take as many steps, and
-            are scored on dev after each. auto: 10, and 4 for shrink; with
-            transfer text three times as many.
-        learning_rate: Peak learning rate of Adam. auto: 2e-3; for shrink the
-            teacher's.
-        batch_size: Texts in each step.
         temperature: Divides the logits in the arms kd and hidden.
-        max_temperature: Where the arm annealing starts, an integer.
+        max_temperature: Where the arms with stages start, an integer.
         hard_weight: Weight of the cross-entropy with the labels in the arms
             mse, kd and hidden.
         soft_weight: Weight of the imitation of the teacher there.
     """
 
-    width: int | Auto = "auto"
-    embeddings: Literal["random", "teacher"] = "random"
-    embedding_rank: int | None = None
-    layers: int | Auto = "auto"
-    epochs: int | Auto = "auto"
-    learning_rate: float | Auto = "auto"
-    batch_size: int = 64
     temperature: float = 4.0
     max_temperature: int = 7
     hard_weight: float = 0.5
@@ -116,6 +86,9 @@ class Run:
             see that everything runs.
         redo: Where the output folder holds phases or trainings made with other
             options, make them again, and those that follow from them.
+        keep_weak_teacher: Imitate the teacher even where it is worse on dev
+            than the linear model or than a student on labels alone. Otherwise
+            the run ends with these.
     """
 
     seeds: tuple[int, ...] | Auto = "auto"
@@ -123,6 +96,7 @@ class Run:
     no_html: bool = False
     smoke: bool = False
     redo: bool = False
+    keep_weak_teacher: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,4 +115,5 @@ class Compare:
     transfer: Transfer = Transfer()
     teaching: Teaching = Teaching()
     learning: Learning = Learning()
+    imitation: Imitation = Imitation()
     run: Run = Run()

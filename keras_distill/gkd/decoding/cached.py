@@ -1,9 +1,16 @@
-"""Decoding with caches that are updated in place, in one compiled loop."""
+"""Decoding with caches that are updated in place, in one compiled loop.
 
+What differs from batch to batch would each time be compiled anew: the widths of
+prompts and the numbers of steps are therefore padded to few sizes. The random
+numbers are NumPy's and enter as values, so that a seed means the same tokens on
+every backend and device, in whatever order the rows finish.
+"""
+
+import keras
 import numpy as np
 from keras import ops
 
-from keras_distill._backend import compile_pure
+from keras_distill._compiled import compile_pure
 from keras_distill.gkd.decoding.loop import Loop
 from keras_distill.gkd.decoding.loop import Rows
 
@@ -29,7 +36,9 @@ class CachedDecoder:
     def __call__(self, prompts, seed):
         """The token ids; what follows a stop token or a limit is left open.
 
-        Where half of the rows are done, the loop goes on with the others.
+        A step costs what its rows and caches cost to read, whether a row is
+        done or not. Where half of the rows are done, the loop therefore stops
+        and goes on with the others: half of the work, for one more shape.
         """
         limits = prompts.limits - prompts.lengths
         length = prompts.token_ids.shape[1]
@@ -42,41 +51,40 @@ class CachedDecoder:
         is_prompt = np.arange(width) < prompts.lengths[:, None]
         token_ids = np.where(is_prompt, prompts.token_ids[:, :width], 0)
         rows = Rows(prompts.lengths, limits, uniforms.T)
-        state = self._call("prefill", values, rows, token_ids)
+        state = self._call(self.loop.prefill, values, rows, token_ids)
         indices = np.arange(len(limits))
-        drawn = np.zeros((len(limits), steps), "int32")
+        sampled = np.zeros((len(limits), steps), "int32")
         while True:
             enough = len(indices) // 2 if len(indices) > FEWEST_ROWS else 0
-            state = self._call("advance", values, rows, state, enough)
-            drawn[indices] = np.asarray(state.drawn).T
+            state = self._call(self.loop.advance, values, rows, state, enough)
+            sampled[indices] = np.asarray(state.sampled).T
             is_done = np.asarray(state.is_done)
             if is_done.all():
-                return _completed(prompts, drawn)
+                return _completed(prompts, sampled)
             kept = _kept(is_done)
             indices = indices[kept]
             rows = Rows(*(a[..., kept] for a in rows))
             state = state._replace(
                 token_ids=np.asarray(state.token_ids)[kept],
                 is_done=is_done[kept],
-                drawn=np.asarray(state.drawn)[:, kept],
+                sampled=np.asarray(state.sampled)[:, kept],
                 caches=[
                     tuple(ops.take(x, kept, axis=0) for x in pair)
                     for pair in state.caches
                 ],
             )
 
-    def _call(self, name, values, rows, *arguments):
+    def _call(self, method, values, rows, *arguments):
         """Calls a method of the loop, compiled once for each shape."""
-        key = name, rows.uniforms.shape, _shape(arguments[0])
+        shapes = [
+            tuple(array.shape) for array in keras.tree.flatten(arguments[0])
+        ]
+        key = method.__name__, rows.uniforms.shape, *shapes
         if key not in self._compiled:
-            self._compiled[key] = compile_pure(getattr(self.loop, name))
+            # One function for all would compile as often, and TensorFlow
+            # would warn of a function that is traced again and again.
+            self._compiled[key] = compile_pure(method)
         return self._compiled[key](values, rows, *arguments)
-
-
-def _shape(argument):
-    """What tells prompts or states of one number of rows apart."""
-    caches = getattr(argument, "caches", None)
-    return (argument if caches is None else caches[0][0]).shape[1:]
 
 
 def _kept(is_done):
@@ -86,10 +94,10 @@ def _kept(is_done):
     return order[: 1 << (size - 1).bit_length()]
 
 
-def _completed(prompts, drawn):
-    """Each prompt followed by its drawn tokens, as far as they fit."""
+def _completed(prompts, sampled):
+    """Each prompt followed by its sampled tokens, as far as they fit."""
     token_ids = prompts.token_ids.copy()
-    for row, start, tokens in zip(token_ids, prompts.lengths, drawn):
+    for row, start, tokens in zip(token_ids, prompts.lengths, sampled):
         row[start:] = 0
         end = min(start + len(tokens), len(row))
         row[start:end] = tokens[: end - start]

@@ -1,51 +1,33 @@
 """How to run one token through the layers of a KerasHub model.
 
 The layers of the model do everything but the attention itself, which is given
-as `attend(query, key, value, scale, soft_cap)` and knows the cache.
+as `attend(query, key, value, scale, soft_cap)` and knows the cache. They are
+private to KerasHub's layers, which have no other way to run without their own
+cache; `choice.py` therefore compares what comes out with the model itself.
 """
 
 import math
 
 import keras
+import keras_hub
 from keras import ops
-
-from keras_distill._backend import nested_layers
 
 
 class DecoderFamily:
     """The layers of one kind of KerasHub causal language model.
 
     Attributes:
-        classes: Names of the KerasHub classes it knows: the task's, the
-            backbone's, the transformer layer's and the attention's. A
-            subclass of one of them may do anything, and is not accepted.
+        backbones: Tuple of the KerasHub classes of backbones it is for.
     """
 
-    classes = ()
+    backbones = ()
 
     def __init__(self, model):
         self.backbone = model.backbone
 
-    @classmethod
-    def accepts(cls, model):
-        """Whether all the classes are as expected, and nothing is adapted."""
-        backbone = getattr(model, "backbone", None)
-        blocks = getattr(backbone, "transformer_layers", [])
-        parts = [model, backbone, *blocks, *map(cls.attention, blocks)]
-        return (
-            all(_name(part) in cls.classes for part in parts)
-            and not any(map(_is_adapted, nested_layers(model)))
-            and cls.knows(backbone)
-        )
-
-    @staticmethod
-    def knows(backbone):
-        """Whether the options of `backbone` are ones it implements."""
-        return len(backbone.inputs) == 2
-
     @staticmethod
     def attention(layer):
-        return getattr(layer, "_self_attention_layer", None)
+        return layer._self_attention_layer
 
     @property
     def longest(self):
@@ -87,10 +69,7 @@ class DecoderFamily:
 class GPT2(DecoderFamily):
     """Learned positions, layer norm, biases."""
 
-    classes = (
-        *("GPT2CausalLM", "GPT2Backbone"),
-        *("TransformerDecoder", "CachedMultiHeadAttention"),
-    )
+    backbones = (keras_hub.models.GPT2Backbone,)
 
     @property
     def longest(self):
@@ -122,11 +101,7 @@ class GPT2(DecoderFamily):
 class Llama(DecoderFamily):
     """Rotary positions, RMS norm, gated feed-forward layers."""
 
-    classes = (
-        *("LlamaCausalLM", "LlamaBackbone"),
-        *("Llama3CausalLM", "Llama3Backbone"),
-        *("LlamaTransformerDecoder", "LlamaAttention"),
-    )
+    backbones = (keras_hub.models.LlamaBackbone,)
 
     def block(self, layer, x, positions, attend):
         attention = self.attention(layer)
@@ -153,10 +128,7 @@ class Llama(DecoderFamily):
 class Mistral(Llama):
     """Llama with a sliding window."""
 
-    classes = (
-        *("MistralCausalLM", "MistralBackbone"),
-        *("MistralTransformerDecoder", "CachedMistralAttention"),
-    )
+    backbones = (keras_hub.models.MistralBackbone,)
 
     def window(self, layer):
         return layer.sliding_window
@@ -165,10 +137,7 @@ class Mistral(Llama):
 class Qwen(Llama):
     """Llama with biases, and a sliding window where it is switched on."""
 
-    classes = (
-        *("QwenCausalLM", "QwenBackbone"),
-        *("QwenTransformerDecoder", "QwenAttention"),
-    )
+    backbones = (keras_hub.models.QwenBackbone,)
 
     def window(self, layer):
         is_used = layer.use_sliding_window_attention
@@ -178,10 +147,7 @@ class Qwen(Llama):
 class Qwen3(Llama):
     """Llama with norms of the queries and keys."""
 
-    classes = (
-        *("Qwen3CausalLM", "Qwen3Backbone"),
-        *("Qwen3TransformerDecoder", "Qwen3Attention"),
-    )
+    backbones = (keras_hub.models.Qwen3Backbone,)
 
     def window(self, layer):
         return layer.sliding_window_size
@@ -197,14 +163,11 @@ class Qwen3(Llama):
 class Gemma(DecoderFamily):
     """Scaled embeddings, norms behind the sub-layers, soft caps."""
 
-    classes = (
-        *("GemmaCausalLM", "GemmaBackbone"),
-        *("GemmaDecoderBlock", "CachedGemmaAttention"),
-    )
+    backbones = (keras_hub.models.GemmaBackbone,)
 
     @staticmethod
     def attention(layer):
-        return getattr(layer, "attention", None)
+        return layer.attention
 
     def window(self, layer):
         is_used = layer.use_sliding_window_attention
@@ -246,18 +209,7 @@ class Gemma(DecoderFamily):
 class Gemma3(Gemma):
     """Gemma with norms of the queries and keys, text only."""
 
-    classes = (
-        *("Gemma3CausalLM", "Gemma3Backbone"),
-        *("Gemma3DecoderBlock", "CachedGemma3Attention"),
-    )
-
-    @staticmethod
-    def knows(backbone):
-        return (
-            DecoderFamily.knows(backbone)
-            and not backbone.use_bidirectional_attention
-            and backbone.compute_dtype != "float16"  # Clips its activations.
-        )
+    backbones = (keras_hub.models.Gemma3Backbone,)
 
     def query_and_key(self, attention, x):
         query, key = super().query_and_key(attention, x)
@@ -267,26 +219,3 @@ class Gemma3(Gemma):
 
 
 FAMILIES = (GPT2, Llama, Mistral, Qwen, Qwen3, Gemma, Gemma3)
-
-
-def find_family(model):
-    """The `DecoderFamily` of `model`, or None where there is none."""
-    for family in FAMILIES:
-        if family.accepts(model):
-            return family(model)
-    return None
-
-
-def _name(part):
-    """The name of a KerasHub class, nothing for one made elsewhere."""
-    kind = type(part)
-    return kind.__name__ if kind.__module__.startswith("keras_hub.") else None
-
-
-def _is_adapted(layer):
-    """Whether `layer` is quantised, has LoRA weights or another `call`."""
-    return (
-        getattr(layer, "quantization_mode", None) is not None
-        or getattr(layer, "lora_enabled", False)
-        or "call" in vars(layer)
-    )

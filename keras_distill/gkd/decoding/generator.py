@@ -1,14 +1,18 @@
 """Completions of prompts: NumPy arrays in, NumPy arrays out."""
 
+import warnings
+
+import keras_hub
 import numpy as np
 
 from keras_distill._checks import check_integer
+from keras_distill._layers import longest_sequence
 from keras_distill.gkd.decoding.cached import FEWEST_ROWS
 from keras_distill.gkd.decoding.cached import CachedDecoder
-from keras_distill.gkd.decoding.families import find_family
+from keras_distill.gkd.decoding.choice import find_family
 from keras_distill.gkd.decoding.generate_step import GenerateStep
 from keras_distill.gkd.decoding.prompts import Prompts
-from keras_distill.gkd.decoding.samplers import Draw
+from keras_distill.gkd.decoding.samplers import SamplingRule
 
 
 class Generator:
@@ -56,7 +60,7 @@ class Generator:
         stop_token_ids=(),
         pad_token_id=0,
     ):
-        if not hasattr(model, "generate_step"):
+        if not isinstance(model, keras_hub.models.CausalLM):
             raise ValueError(
                 "`model` must be a `keras_hub.models.CausalLM`. Received: "
                 f"model={model!r}"
@@ -67,8 +71,9 @@ class Generator:
         self.model = model
         self.stop_token_ids = tuple(int(token) for token in stop_token_ids)
         self.pad_token_id = pad_token_id
-        self.draw = Draw(sampler, temperature)
+        self.rule = SamplingRule(sampler, temperature)
         self._variables = []
+        self._told = False
 
     def __call__(self, token_ids, prompt_lengths, limits, seed):
         """Completes each prompt up to its limit or its first stop token.
@@ -108,8 +113,7 @@ class Generator:
         return tokens, lengths
 
     def _check_length(self, length):
-        backbone = getattr(self.model, "backbone", None)
-        longest = getattr(backbone, "max_sequence_length", None)
+        longest = longest_sequence(self.model)
         if longest is not None and length > longest:
             raise ValueError(
                 "The length of `token_ids` must be at most the model's. "
@@ -120,9 +124,13 @@ class Generator:
         """Our own loop where it is right, else KerasHub's."""
         self._refresh()
         family = self._family
-        if family is None or length > (family.longest or length):
+        if family is not None and length > (family.longest or length):
+            self._tell(
+                f"its layers attend to the last {family.longest} tokens alone, "
+                f"and rows have {length}"
+            )
             return self._slow
-        return self._fast
+        return self._slow if family is None else self._fast
 
     def _refresh(self):
         """Builds the decoders, again where the model got other variables."""
@@ -131,9 +139,25 @@ class Generator:
         if [id(v) for v in variables] == [id(v) for v in self._variables]:
             return
         self._variables = variables
-        self._slow = GenerateStep(model, self.draw, stops)
-        self._family = find_family(model) if self.draw.is_plain else None
-        if self._family is not None:
+        self._slow = GenerateStep(model, self.rule, stops)
+        self._family = None
+        if not self.rule.is_plain:
+            return
+        self._family, reason = find_family(model)
+        if self._family is None:
+            self._tell(reason)
+        else:
             self._fast = CachedDecoder(
-                model, self._family, self.draw.temperature, stops
+                model, self._family, self.rule.temperature, stops
             )
+
+    def _tell(self, reason):
+        """Warns once that the faster loop cannot be used."""
+        if not self._told:
+            warnings.warn(
+                f"{type(self.model).__name__} {self.model.name!r} writes with "
+                "KerasHub's own `generate_step`, which is right and some three "
+                f"times slower than the loop of this package: {reason}",
+                stacklevel=2,
+            )
+        self._told = True

@@ -1,4 +1,4 @@
-"""What is drawn: resolves `sampler` and `temperature` to one meaning."""
+"""How tokens are sampled: one meaning of `sampler` and `temperature`."""
 
 import contextlib
 
@@ -8,8 +8,8 @@ import numpy as np
 from keras_distill._checks import check_finite
 
 
-class Draw:
-    """How the next token is drawn.
+class SamplingRule:
+    """How the next token is sampled.
 
     Args:
         sampler: None for random sampling, the name of a KerasHub sampler, or
@@ -51,7 +51,7 @@ class Draw:
         own = self.sampler.temperature
         if temperature == 0:
             raise ValueError(
-                "`temperature` must be positive with a sampler that draws. "
+                "`temperature` must be positive with a sampler that is random. "
                 f"Received: temperature=0, sampler={self.sampler!r}. Use "
                 'sampler="greedy"'
             )
@@ -65,14 +65,13 @@ class Draw:
 
     @contextlib.contextmanager
     def installed(self, model, seed):
-        """Within it `model` draws with this sampler, from `seed` on.
+        """Within it `model` samples with this sampler, from `seed` on.
 
         The model's own sampler, the sampler's temperature and the state of
         its random numbers come back afterwards.
         """
         sampler = self.sampler
-        had, own = hasattr(model, "sampler"), getattr(model, "sampler", None)
-        temperature = sampler.temperature
+        own, temperature = model.sampler, sampler.temperature
         states = [np.asarray(v) for v in sampler.variables]
         words = [seed % 2**32, seed // 2**32 % 2**32]
         model.sampler = sampler
@@ -85,7 +84,4 @@ class Draw:
             for variable, state in zip(sampler.variables, states):
                 variable.assign(state)
             sampler.temperature = temperature
-            if had:
-                model.sampler = own
-            else:
-                del model.sampler
+            model.sampler = own

@@ -1,0 +1,64 @@
+"""What a command can be asked for by name: one line for each member.
+
+Names and places alone, so that `keras-distill --help` lists them without
+importing TensorFlow.
+"""
+
+import importlib
+
+TASKS = {"text": "tasks.text:TextClassification"}
+STUDENTS = {
+    "text_cnn": "students.text_cnn:TextCNN",
+    "bilstm": "students.bilstm:BiLSTM",
+    "ngram": "students.ngram:NGram",
+    "shrink": "students.shrink:Shrink",
+}
+RECIPES = {
+    "hard": "recipes.labels:hard",
+    "mse": "recipes.logits:mse",
+    "kd": "recipes.logits:kd",
+    "hidden": "recipes.hidden_states:hidden",
+    "annealing": "recipes.annealed:annealing",
+    "two_stage": "recipes.annealed:two_stage",
+    "continuation": "recipes.continued:continuation",
+}
+
+
+def load(place):
+    """The object at `"module:name"` of this package.
+
+    Example:
+
+    >>> load(RECIPES["kd"]).__name__
+    'kd'
+    """
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(f"keras_distill.{module}"), name)
+
+
+def lazy(package, places):
+    """`__getattr__` and `__dir__` of a package, for use on first use (PEP 562).
+
+    Args:
+        package: String, the package's `__name__`.
+        places: Dict from each name to its place, as `load` takes it.
+
+    Returns:
+        Pair of functions.
+
+    Example:
+
+    >>> get, _ = lazy("keras_distill.recipes", RECIPES)
+    >>> get("nothing")
+    Traceback (most recent call last):
+    AttributeError: module 'keras_distill.recipes' has no attribute 'nothing'
+    """
+
+    def get(name):
+        if name not in places:
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}"
+            )
+        return load(places[name])
+
+    return get, lambda: sorted(places)

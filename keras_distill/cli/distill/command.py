@@ -1,0 +1,84 @@
+"""`keras-distill distill`: options in, tables out."""
+
+from keras_distill._errors import as_usage_error
+from keras_distill.cli.distill import table
+from keras_distill.cli.shared import choices
+from keras_distill.cli.shared.options import given
+from keras_distill.experiments import distilling
+from keras_distill.experiments import engine
+from keras_distill.experiments.prepared import Prepared
+from keras_distill.experiments.prepared import open_folder
+
+# What `--temperature` is to recipes that start from one.
+START = "max_temperature"
+SMOKE_START = 2
+
+
+def run(options, screen):
+    """Runs the command.
+
+    Args:
+        options: `Distill`.
+        screen: `Screen`.
+
+    Raises:
+        UsageError: The options, the data or the teacher are wrong.
+    """
+    what, redo = options.what, options.run.redo
+    values = taught_by(options)
+    recipe = choices.recipe(what.method, values, "--method")
+    chosen = choices.preparation(options)
+    students = choices.students(
+        [what.student], options.learning, chosen, [recipe]
+    )
+    with as_usage_error(ValueError, advice="See `--help`."):
+        seeds = engine.as_seeds(choices.seeds(options.run.seeds))
+
+    def student_for(task):
+        return choices.for_rows(students, options, task)[what.student]
+
+    def check(task, model):
+        planned = distilling.cells(
+            task, student_for(task), recipe, chosen.labels, seeds
+        )
+        engine.check(planned, task, model)
+
+    with open_folder(what.output, "distill", chosen) as folder:
+        prepared = Prepared(chosen, folder)
+        folder.execute(prepared.phases(screen, check), screen, redo)
+        student = student_for(prepared.task)
+        settings = {
+            "student": what.student,
+            **vars(student),
+            "method": what.method,
+            **choices.parameters(what.method),
+            **values,
+            "seeds": list(seeds),
+            "output": str(what.output),
+        }
+        found = distilling.distill(
+            prepared.task,
+            prepared.teacher,
+            student,
+            folder,
+            recipe,
+            labels=chosen.labels,
+            seeds=seeds,
+            redo=redo,
+            settings=prepared.settings() | settings,
+            watcher=screen,
+            keep_weak_teacher=choices.keeps_weak_teacher(options.run),
+        )
+    table.show(found, what, screen)
+
+
+def taught_by(options):
+    """The options of `--method` that were given, by the recipe's names."""
+    values = given(options.imitation)
+    if START in choices.parameters(options.what.method):
+        start = values.pop("temperature", None)
+        if start is not None:
+            values[START] = int(start) if start % 1 == 0 else start
+        elif options.run.smoke:
+            values[START] = SMOKE_START
+    return values

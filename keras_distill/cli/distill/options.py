@@ -1,0 +1,107 @@
+"""The options of `keras-distill distill`, as their `--help` shows them."""
+
+import dataclasses
+import pathlib
+from typing import Literal
+
+from keras_distill._kinds import RECIPES
+from keras_distill._kinds import STUDENTS
+from keras_distill.cli.shared.options import Auto
+from keras_distill.cli.shared.options import Learning
+from keras_distill.cli.shared.options import Teaching
+from keras_distill.cli.shared.options import Texts
+from keras_distill.cli.shared.options import Transfer
+
+METHODS = tuple(name for name in RECIPES if name != "hard")
+
+
+@dataclasses.dataclass(frozen=True)
+class What:
+    """What is distilled into what, and where the results go.
+
+    Args:
+        teacher: The large model. 'embedded': a 2-layer BERT, trained here from
+            scratch, no download. Or a KerasHub preset name
+            (bert_base_en_uncased), a local folder with a KerasHub preset or a
+            Hugging Face model, or a saved .keras file. It is fine-tuned on the
+            labels, unless it classifies already.
+        data: The texts. 'docstrings': summaries of the installed packages'
+            functions, labelled by library, no download. Or a .tsv or .csv file,
+            a folder with train, dev and test as such files, or 'tfds:NAME',
+            such as tfds:glue/sst2.
+        student: The small model: convolutions, a recurrent network, averaged
+            n-grams, or the teacher with fewer layers.
+        method: What the student imitates. kd: the teacher's probabilities (KL
+            divergence at a temperature). mse: its logits. annealing: its
+            logits, scaled up step by step, then the labels. two_stage: the same
+            stages without the scaling. continuation: from the logits to the
+            labels without a step. hidden: kd, and the states between the layers
+            (students bilstm and shrink).
+        output: Folder for models and report. The same command, run again,
+            continues there after the last finished phase.
+    """
+
+    teacher: str = "embedded"
+    data: str = "docstrings"
+    student: Literal[*STUDENTS] = "text_cnn"
+    method: Literal[*METHODS] = "kd"
+    output: pathlib.Path = pathlib.Path("distilled")
+
+
+@dataclasses.dataclass(frozen=True)
+class Imitation:
+    """How the student is taught.
+
+    Args:
+        temperature: Divides logits before they are compared; for the methods
+            with stages the integer that it starts from. auto: 4 for kd and
+            hidden, 1 for mse, 7 for the others.
+        hard_weight: Weight of the cross-entropy with the labels. auto: 0.5. Not
+            for methods with stages.
+        soft_weight: Weight of the imitation of the teacher. auto: 0.5. Not for
+            methods with stages.
+    """
+
+    temperature: float | Auto = "auto"
+    hard_weight: float | Auto = "auto"
+    soft_weight: float | Auto = "auto"
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """How often, how long, and what to do with an earlier run.
+
+    Args:
+        seeds: One number: how many seeds, counted from 0. Several: the seeds
+            themselves. Each one trains every student anew, on labels of its
+            own.
+        smoke: Tiny models on a few texts: seconds, to see that everything runs.
+        redo: Where the output folder holds phases made with other options, make
+            them again, and those that follow from them.
+        keep_weak_teacher: Imitate the teacher even where it is worse on dev
+            than the linear model or than a student on labels alone. Otherwise
+            the run ends with these.
+    """
+
+    seeds: tuple[int, ...] = (1,)
+    smoke: bool = False
+    redo: bool = False
+    keep_weak_teacher: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Distill:
+    """Distil a text classifier into a small one, and show what it is worth.
+
+    Fine-tunes the teacher, trains the student with it and, as the control,
+    without it, exports SavedModel and TFLite files, and writes report.json
+    with accuracy, parameters, file size and latency of each.
+    """
+
+    what: What = What()
+    texts: Texts = Texts()
+    transfer: Transfer = Transfer()
+    teaching: Teaching = Teaching()
+    learning: Learning = Learning()
+    imitation: Imitation = Imitation()
+    run: Run = Run()

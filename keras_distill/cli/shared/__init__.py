@@ -1,0 +1,1 @@
+"""What the commands share: groups of options, the screen, the log."""

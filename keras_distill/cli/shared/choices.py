@@ -1,0 +1,134 @@
+"""From options to what they name: data, teacher, students, recipes."""
+
+import dataclasses
+import inspect
+
+from keras_distill import _kinds
+from keras_distill._errors import UsageError
+from keras_distill._errors import as_usage_error
+from keras_distill.cli.shared.options import AUTO
+from keras_distill.cli.shared.options import flag
+from keras_distill.cli.shared.options import given
+from keras_distill.experiments import defaults
+from keras_distill.experiments.preparation import Preparation
+
+
+def preparation(options):
+    """The `Preparation` of the options of a command."""
+    values = {}
+    for group in (options.texts, options.transfer, options.teaching):
+        values |= vars(group)
+    return Preparation(
+        teacher=options.what.teacher,
+        data=options.what.data,
+        smoke=options.run.smoke,
+        **values,
+    )
+
+
+def students(names, learning, prepared, recipes):
+    """The students of the options.
+
+    Args:
+        names: Names in `_kinds.STUDENTS`.
+        learning: `Learning`.
+        prepared: `Preparation`.
+        recipes: List of `Recipe` that each of them is trained with.
+
+    Returns:
+        Dict from each name to its `Student`.
+
+    Raises:
+        UsageError: An option is out of range, or no student has it; or a
+            student cannot come from this teacher.
+    """
+    kinds = {name: _kinds.load(_kinds.STUDENTS[name]) for name in names}
+    values = given(learning)
+    _check_options(kinds, values)
+    found = {}
+    for name, kind in kinds.items():
+        own = _fields(kind)
+        chosen = defaults.of_student(kind, prepared, recipes) | {
+            key: value for key, value in values.items() if key in own
+        }
+        with as_usage_error(ValueError, advice="See `--help`."):
+            found[name] = kind(**chosen)
+            found[name].check_backbone(prepared.source.backbone)
+            for recipe in recipes:
+                recipe.check_student(found[name])
+    return found
+
+
+def for_rows(students, options, task):
+    """The same students, with more epochs where the rows are few.
+
+    Args:
+        students: Dict of `Student`.
+        options: The options of a command.
+        task: `Task`.
+    """
+    if options.run.smoke or options.learning.epochs != AUTO:
+        return students
+    rows = len(task.encoded["train"])
+    return {
+        name: defaults.for_rows(student, rows)
+        for name, student in students.items()
+    }
+
+
+def _check_options(kinds, values):
+    for name in values:
+        if any(name in _fields(kind) for kind in kinds.values()):
+            continue
+        places = _kinds.STUDENTS.items()
+        fit = [k for k, place in places if name in _fields(_kinds.load(place))]
+        raise UsageError(
+            f"{flag(name)} is for `--student {' or '.join(fit)}`; leave it "
+            f"out. Received: {name}={values[name]}, student={list(kinds)}"
+        )
+
+
+def _fields(kind):
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+def parameters(name):
+    """Dict from the options of a recipe to their defaults."""
+    make = _kinds.load(_kinds.RECIPES[name])
+    accepted = inspect.signature(make).parameters.values()
+    return {parameter.name: parameter.default for parameter in accepted}
+
+
+def recipe(name, values, label):
+    """The recipe of a name, with those options that it has.
+
+    Args:
+        name: Name in `_kinds.RECIPES`.
+        values: Dict of options that are given.
+        label: String, the option that chose the name.
+
+    Returns:
+        `Recipe`.
+
+    Raises:
+        UsageError: An option is out of range, or the recipe has none such.
+    """
+    accepted = parameters(name)
+    for key, value in values.items():
+        if key not in accepted:
+            raise UsageError(
+                f"{flag(key)} is not for `{label} {name}`: leave it out. "
+                f"Received: {key}={value}"
+            )
+    with as_usage_error(ValueError, advice="See `--help`."):
+        return _kinds.load(_kinds.RECIPES[name])(**values)
+
+
+def seeds(values):
+    """A count or a tuple of seeds, of what was typed."""
+    return values[0] if len(values) == 1 else values
+
+
+def keeps_weak_teacher(run):
+    """Whether a weak teacher is imitated: that of a smoke test always is."""
+    return run.keep_weak_teacher or run.smoke

@@ -1,0 +1,134 @@
+"""Groups of options that several commands have, as `--help` shows them."""
+
+import dataclasses
+import pathlib
+from typing import Literal
+
+Auto = Literal["auto"]
+AUTO = "auto"
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """How texts become numbers.
+
+    Args:
+        text_column: Column (or TFDS feature) with the text. None: 'text'.
+        label_column: Column (or TFDS feature) with the label. None: 'label'.
+        labels: Rows whose label the student may see; the others are text
+            without label for it. auto: 1000 for docstrings, all for other data.
+        sequence_length: Tokens per text, longer ones are cut. auto: 32 for
+            docstrings, else what holds 99 % of the train texts, at most 128.
+        vocabulary: WordPiece vocabulary (vocab.txt) of a teacher in a .keras
+            file that holds no tokenizer. None: a vocab.txt beside the file.
+    """
+
+    text_column: str | None = None
+    label_column: str | None = None
+    labels: int | Literal["auto", "all"] = "auto"
+    sequence_length: int | Auto = "auto"
+    vocabulary: pathlib.Path | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Transfer:
+    """Further text for the student to imitate the teacher on.
+
+    None of it occurs in train, dev or test; the teacher labels all of it.
+
+    Args:
+        transfer: 'augment:20': 20 variations of each train text, with words
+            masked, replaced, left out or cut. None: no such text.
+        unlabelled: File with texts without labels: a .txt file, one text a
+            line, or a .tsv or .csv file with the text column. None: none.
+    """
+
+    transfer: str | None = None
+    unlabelled: pathlib.Path | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Teaching:
+    """How the teacher is fine-tuned: AdamW with warm-up.
+
+    Args:
+        teacher_epochs: Passes over the labelled rows. auto: as long as dev goes
+            on improving, and 0 for a teacher that classifies already.
+        teacher_learning_rate: Peak learning rate. auto: of three rates the one
+            that does best on dev; with a number of epochs, 5e-4 for the
+            embedded teacher, else 5e-5.
+        teacher_minutes: The most time that choosing the rate and fine-tuning
+            may take, where the epochs are auto.
+        teacher_batch_size: Texts in each step.
+    """
+
+    teacher_epochs: int | Auto = "auto"
+    teacher_learning_rate: float | Auto = "auto"
+    teacher_minutes: float = 10.0
+    teacher_batch_size: int = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Learning:
+    """How the students are trained: in all ways alike.
+
+    Args:
+        width: Width of the student: of embeddings and filters (text_cnn),
+            embeddings and states (bilstm), embeddings and n-grams (ngram),
+            states (shrink). auto: 64, 128 with the embeddings of a pretrained
+            teacher, 32 for ngram, and the teacher's for shrink.
+        embeddings: Where those of text_cnn, bilstm and ngram start. random: new
+            ones. teacher: a copy of the teacher's, as wide as there; width is
+            then that of filters, states or n-grams alone. auto: new ones for
+            ngram and with the embedded teacher; else the teacher's, in 128
+            columns where it has more.
+        embedding_rank: Columns of the table of embeddings of text_cnn, bilstm
+            and ngram, which a linear map then widens: smaller files, faster
+            steps. None: a whole table.
+        buckets: Rows of the table of n-grams of the student ngram. auto: 65536.
+        ngram_buckets: Rows of a table of n-grams beside the convolutions of
+            text_cnn. None: convolutions alone.
+        layers: Layers of the student shrink. auto: half of the teacher's.
+        epochs: Passes over the train part; all ways of training take as many
+            steps, and are scored on dev after each. auto: 10, 20 for ngram, and
+            4 for shrink; with transfer text three times as many; and up to 30,
+            10 for shrink, where the rows are few.
+        learning_rate: Peak learning rate of Adam. auto: 2e-3, 1e-3 with the
+            embeddings of a pretrained teacher, 5e-3 for ngram; for shrink the
+            teacher's, or 5e-5.
+        batch_size: Texts in each step.
+    """
+
+    width: int | Auto = AUTO
+    embeddings: Literal["auto", "random", "teacher"] = "auto"
+    embedding_rank: int | None = None
+    buckets: int | Auto = AUTO
+    ngram_buckets: int | None = None
+    layers: int | Auto = AUTO
+    epochs: int | Auto = AUTO
+    learning_rate: float | Auto = AUTO
+    batch_size: int = 64
+
+
+def given(group):
+    """Dict of the options in a group that are not as they are by default.
+
+    Args:
+        group: A dataclass of options, such as `Learning`.
+    """
+    return {
+        field.name: getattr(group, field.name)
+        for field in dataclasses.fields(group)
+        if getattr(group, field.name) != field.default
+    }
+
+
+def flag(name):
+    """An option as it is typed.
+
+    Example:
+
+    >>> flag("embedding_rank")
+    '`--embedding-rank`'
+    """
+    return f"`--{name.replace('_', '-')}`"

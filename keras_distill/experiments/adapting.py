@@ -1,0 +1,256 @@
+"""Fine-tuning a teacher by what dev says: the rate, and how long."""
+
+import dataclasses
+import math
+import time
+
+import keras
+
+from keras_distill.experiments import teaching
+from keras_distill.experiments import training
+from keras_distill.experiments.sources import EMBEDDED
+
+# Peaks to choose from: of pretrained weights, and of new ones.
+FINE_TUNING_RATES = (5e-5, 1e-4, 2e-4)
+NEW_RATES = (5e-4, 1e-3, 2e-3)
+TRIAL_STEPS = 100
+# A trial is noisy: of rates that are about equally good, the lowest.
+ABOUT_EQUAL = 0.005
+# The first cycle takes so many passes, but not fewer steps than that, unless
+# they are more passes than the last.
+PASSES, FEWEST_STEPS, MOST_PASSES = 3, 1500, 20
+SCORINGS = 8
+CYCLES = 2
+WORTH_A_CYCLE = 0.003
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapted:
+    """How a teacher was fine-tuned.
+
+    Args:
+        learning_rate: Float, the peak that was chosen.
+        tried: Dict from each rate that was tried to its accuracy on dev.
+        steps: Integer, of all cycles.
+        epochs: Float, passes over the rows with a label.
+        best_epoch: Float, the passes of the weights that were kept.
+        cut: Boolean. Whether the time was up before dev stopped improving.
+    """
+
+    learning_rate: float
+    tried: dict
+    steps: int
+    epochs: float
+    best_epoch: float
+    cut: bool
+
+
+def fine_tuned(model, task, preparation, knows, watcher=None):
+    """Fine-tunes a teacher as a `Preparation` says.
+
+    Args:
+        model: `keras.Model`, changed in place.
+        task: `Task`.
+        preparation: `Preparation`.
+        knows: Boolean, whether it knows the task's classes already.
+        watcher: `Watcher`, or None.
+
+    Returns:
+        Dict that JSON can hold.
+    """
+    chosen, epochs = preparation, preparation.teacher_epochs
+    if epochs == 0 or (epochs is None and knows):
+        return {"epochs": 0, "best_epoch": None}
+    rate, rows = chosen.teacher_learning_rate, chosen.teacher_batch_size
+    if epochs is None and chosen.smoke:
+        epochs, rate = teaching.EPOCHS, rate or chosen.usual_learning_rate
+    if epochs is not None:
+        best = teaching.fine_tune(
+            model, task, epochs, rate, rows, watcher=watcher
+        )
+        return {"epochs": epochs, "best_epoch": best}
+    is_new = chosen.source.kind == EMBEDDED
+    rates = NEW_RATES if is_new else FINE_TUNING_RATES
+    found = fine_tune_adaptively(
+        model,
+        task,
+        rates if rate is None else (rate,),
+        rows,
+        chosen.teacher_minutes,
+        teaching.SEED,
+        watcher,
+    )
+    return dataclasses.asdict(found)
+
+
+def fine_tune_adaptively(
+    model, task, rates, batch_size=32, minutes=10.0, seed=0, watcher=None
+):
+    """Fine-tunes a model for as long as dev improves; AdamW with warm-up.
+
+    Each rate is tried for a hundred steps. The best one then gets a cycle
+    of three passes, of at least 1,500 steps; a further, shorter cycle follows
+    from the best weights where the score on dev was still rising.
+
+    Args:
+        model: `keras.Model` from the task's inputs to logits, changed in
+            place: it ends with the weights that were best on dev.
+        task: `Task`.
+        rates: Tuple of floats, the peaks of the learning rate to choose from.
+        batch_size: Integer.
+        minutes: Float, the most that all of it may take, about.
+        seed: Integer, of the order of the rows and of dropped units.
+        watcher: `Watcher`, or None.
+
+    Returns:
+        `Adapted`.
+
+    Raises:
+        UsageError: No epoch gave finite logits.
+
+    Example:
+
+    >>> import keras_distill as kd
+    >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]
+    >>> part = kd.data.TextDataset(["good", "bad"] * 8, [1, 0] * 8)
+    >>> splits = kd.data.TextSplits(part, part, part, ["no", "yes"])
+    >>> task = kd.tasks.TextClassification.from_texts(
+    ...     splits, kd.data.bert_preprocessor(words, 8))
+    >>> model = kd.students.text_cnn(2, (6, 4), filters=4)
+    >>> fine_tune_adaptively(model, task, rates=(0.01,), batch_size=8).epochs
+    20.0
+    """
+    run = _Run(model, task, batch_size, minutes, seed, watcher)
+    tried = {}
+    if len(rates) > 1:
+        tried = {rate: run.trial(rate) for rate in rates}
+        enough = max(tried.values()) - ABOUT_EQUAL
+        rates = [rate for rate in rates if tried[rate] >= enough]
+    rate = rates[0]
+    run.restart()
+    wanted = min(
+        max(PASSES * run.pass_steps, FEWEST_STEPS),
+        MOST_PASSES * run.pass_steps,
+    )
+    for cycle in range(CYCLES):
+        before = run.best.score or 0.0
+        if cycle == 0:
+            # Where the trials took all of the time, a trial's length.
+            steps = max(run.affordable(wanted), min(TRIAL_STEPS, wanted))
+        else:
+            steps = run.affordable(wanted // 2)
+        if not steps:
+            break
+        late = run.cycle(rate / 2**cycle, steps)
+        if not late or run.best.score < before + WORTH_A_CYCLE:
+            break
+    teaching.check_tuned(run.best, rate)
+    return Adapted(
+        learning_rate=rate,
+        tried={f"{r:g}": round(value, 4) for r, value in tried.items()},
+        steps=run.steps,
+        epochs=round(run.steps / run.pass_steps, 1),
+        best_epoch=round(run.best_steps / run.pass_steps, 1),
+        cut=run.cut,
+    )
+
+
+class _Run:
+    """A model, its rows, the time that is left, and the best weights so far."""
+
+    def __init__(self, model, task, batch_size, minutes, seed, watcher):
+        rows = teaching.labelled_rows(task)
+        self.pass_steps = math.ceil(len(rows) / batch_size)
+        self.steps = self.best_steps = 0
+        self.cut = False
+        self._model, self._task, self._seed = model, task, seed
+        self._rows, self._batch_size = rows, batch_size
+        self._watcher = watcher
+        self._deadline = time.perf_counter() + 60 * minutes
+        self._step_seconds = None
+        # One optimizer, set back for every cycle: another one would have the
+        # step traced anew.
+        self._optimizer = keras.optimizers.AdamW(
+            0.0, weight_decay=0.01, clipnorm=1.0
+        )
+        training.compile_for(model, task, self._optimizer)
+        self._optimizer.build(model.trainable_variables)
+        self._start = model.get_weights()
+        self._fresh = [
+            keras.ops.convert_to_numpy(v) for v in self._optimizer.variables
+        ]
+        self.best = training.BestEpoch(model)
+
+    def trial(self, rate):
+        """The score on dev after a short cycle from the start."""
+        self.restart()
+        steps = min(TRIAL_STEPS, MOST_PASSES * self.pass_steps)
+        self.cycle(rate, steps, scorings=1)
+        return self.best.score or 0.0
+
+    def restart(self):
+        """Back to the weights that the model came with."""
+        self._model.set_weights(self._start)
+        self.best = training.BestEpoch(self._model)
+        self.steps = self.best_steps = 0
+
+    def affordable(self, wanted):
+        """As many steps as the time allows, at most `wanted`."""
+        if self._step_seconds is None:
+            return wanted
+        left = self._deadline - time.perf_counter()
+        most = max(0, int(left / self._step_seconds))
+        if most < wanted:
+            self.cut = True
+        return min(most, wanted)
+
+    def cycle(self, rate, steps, scorings=SCORINGS):
+        """Trains with a rate that rises and falls.
+
+        Returns:
+            Boolean: whether the last scoring was the best one.
+        """
+        keras.utils.set_random_seed(self._seed)
+        for variable, value in zip(self._optimizer.variables, self._fresh):
+            variable.assign(value)
+        scorings = min(scorings, steps)
+        each = steps // scorings
+        schedule = _HostSchedule(rate, each * scorings)
+        before = self.best.score
+        begin = time.perf_counter()
+        training.fit(
+            self._model,
+            training.batches(self._rows, self._batch_size, self._seed),
+            (scorings, each),
+            self._task.encoded["dev"],
+            [schedule, self.best],
+            self._watcher,
+        )
+        self._step_seconds = (time.perf_counter() - begin) / (each * scorings)
+        improved = self.best.score != before
+        if improved:
+            self.best_steps = self.steps + self.best.epoch * each
+        self.steps += each * scorings
+        return improved and self.best.epoch == scorings
+
+
+class _HostSchedule(keras.callbacks.Callback):
+    """Sets the learning rate before each step: up for a tenth, then down."""
+
+    def __init__(self, peak, steps):
+        super().__init__()
+        self._peak, self._steps = peak, steps
+        self._warm_up = max(1, steps // 10)
+        self._step = 0
+
+    def _rate(self):
+        if self._step < self._warm_up:
+            return self._peak * self._step / self._warm_up
+        left = self._steps - self._warm_up
+        done = (self._step - self._warm_up) / max(1, left)
+        return self._peak * (1 + math.cos(math.pi * done)) / 2
+
+    def on_train_batch_begin(self, batch, logs=None):
+        del batch, logs
+        self.model.optimizer.learning_rate.assign(self._rate())
+        self._step += 1

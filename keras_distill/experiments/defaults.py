@@ -1,0 +1,72 @@
+"""What nobody has chosen: sizes and lengths that follow from the rest."""
+
+import dataclasses
+import math
+
+from keras_distill.experiments.sources import EMBEDDED
+from keras_distill.students.base import Student
+
+SMOKE_WIDTH = 8
+# With a transfer set there is more to see than the train part.
+LONGER = 3
+
+
+def of_student(kind, preparation, recipes):
+    """The fields of a student that follow from data, teacher and recipes.
+
+    Args:
+        kind: Subclass of `Student`.
+        preparation: `Preparation`.
+        recipes: List of `Recipe` that the student is trained with.
+
+    Returns:
+        Dict, for the keywords of `kind`.
+
+    Example:
+
+    >>> import keras_distill as kd
+    >>> chosen = kd.experiments.Preparation(transfer="augment:20")
+    >>> of_student(kd.students.TextCNN, chosen, [kd.recipes.kd()])
+    {'epochs': 30}
+    """
+    own = {field.name: field.default for field in dataclasses.fields(kind)}
+    epochs = 1 if preparation.smoke else own["epochs"]
+    fewest = max(recipe.fewest_epochs for recipe in recipes)
+    if fewest > epochs:
+        epochs = fewest if preparation.smoke else max(fewest, Student.epochs)
+    if preparation.has_transfer_set and not preparation.smoke:
+        epochs *= LONGER
+    found = {"epochs": epochs}
+    if preparation.source.kind != EMBEDDED:
+        # New embeddings would have to learn from the labels what a pretrained
+        # teacher knows of words. The embedded teacher's know the labels: with
+        # them, the control would not be one.
+        found |= kind.with_pretrained
+    if kind.copies_layers:
+        found["learning_rate"] = (
+            preparation.teacher_learning_rate or preparation.usual_learning_rate
+        )
+    if preparation.smoke and own.get("width") is not None:
+        found["width"] = SMOKE_WIDTH
+    return found
+
+
+def for_rows(student, rows):
+    """A student that passes over few rows more often.
+
+    Args:
+        student: `Student`, whose epochs nobody has chosen.
+        rows: Integer, the rows of the train part.
+
+    Returns:
+        `Student`.
+
+    Example:
+
+    >>> import keras_distill as kd
+    >>> for_rows(kd.students.TextCNN(), rows=4000).epochs
+    24
+    """
+    steps = math.ceil(rows / student.batch_size)
+    epochs = min(student.most_epochs, math.ceil(student.fewest_steps / steps))
+    return dataclasses.replace(student, epochs=max(student.epochs, epochs))

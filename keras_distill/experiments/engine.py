@@ -1,0 +1,210 @@
+"""Cells in, finished cells out: one engine for every kind of experiment."""
+
+import contextlib
+import dataclasses
+import gc
+
+import numpy as np
+
+from keras_distill._checks import check_integer
+from keras_distill._errors import UsageError
+from keras_distill._errors import as_usage_error
+from keras_distill._watcher import Watcher
+from keras_distill.experiments import floor
+from keras_distill.experiments import weakness
+from keras_distill.experiments.cells import LARGEST_SEED
+from keras_distill.experiments.cells import Bench
+from keras_distill.experiments.cells import Cell
+from keras_distill.experiments.run_folder import RunFolder
+from keras_distill.recipes.base import slug
+
+
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """A finished cell: what it is, its result, its predictions.
+
+    Args:
+        cell: `Cell`.
+        result: Dict, from its record; with `failed` there are no predictions.
+        right: Boolean array `[rows]`, which predictions for test are right.
+        test_logits: Float array `[rows, outputs]`.
+    """
+
+    cell: Cell
+    result: dict
+    right: np.ndarray | None = None
+    test_logits: np.ndarray | None = None
+
+    @property
+    def failed(self):
+        """Why its student is of no use, or None."""
+        return self.result.get("failed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a run has found.
+
+    Args:
+        finished: List of `Finished`, in the order of their cells.
+        floors: Dict from `"linear"`, on the labels that the students see, and
+            `"linear_all_labels"`, where they see a part, to `floor.Floor`.
+            Empty where the task has no linear model.
+        weak_teacher: String, why the teacher is not worth imitating, or None.
+        skipped: List of the `Cell` that were not trained therefore.
+    """
+
+    finished: list
+    floors: dict = dataclasses.field(default_factory=dict)
+    weak_teacher: str | None = None
+    skipped: list = dataclasses.field(default_factory=list)
+
+
+def run(
+    cells,
+    task,
+    teacher,
+    folder,
+    watcher=None,
+    redo=False,
+    keep_weak_teacher=True,
+):
+    """Trains the cells that are not finished, the controls first.
+
+    Args:
+        cells: List of `Cell`.
+        task: `Task`.
+        teacher: `Teacher`.
+        folder: `RunFolder`.
+        watcher: `Watcher`, or None.
+        redo: Boolean. Trains cells anew that were made with other options,
+            instead of refusing them.
+        keep_weak_teacher: Boolean. Whether a teacher is imitated that is worse
+            on dev than the linear model or than a student's control.
+
+    Returns:
+        `Outcome`.
+
+    Raises:
+        UsageError: A cell cannot be, or was made with other options.
+    """
+    watcher = watcher or Watcher()
+    check(cells, task, teacher.model)
+    bench = Bench(task, teacher)
+    phases = {
+        cell.name: bench.phase(cell, folder.path, watcher) for cell in cells
+    }
+    # Models are cycles; without this many of them pile up.
+    bench.forget()
+    gc.collect()
+    seeds = list(dict.fromkeys(cell.seed for cell in cells))
+    ways = floor.ways(cells, seeds)
+    texts = bench.hashes["texts"]
+    floor_phases = floor.phases(task, folder.path, ways, texts)
+    folder.check([*floor_phases, *phases.values()], redo)
+    controls = [cell for cell in cells if cell.recipe.is_control]
+    folder.execute(
+        [*floor_phases, *(phases[cell.name] for cell in controls)],
+        watcher,
+        redo,
+    )
+    floors = floor.restore(task, folder, ways)
+    finished = {c.name: _finished(c, task, folder) for c in controls}
+    weak = weakness.of(task, teacher, floors, list(finished.values()))
+    others = [cell for cell in cells if cell.name not in finished]
+    if weak:
+        watcher.line(f"weak teacher: {weak.told}")
+    told = weak and weak.told
+    if weak and weak.ends and not keep_weak_teacher:
+        return Outcome(list(finished.values()), floors, told, others)
+    folder.execute([phases[cell.name] for cell in others], watcher, redo)
+    finished |= {c.name: _finished(c, task, folder) for c in others}
+    return Outcome([finished[cell.name] for cell in cells], floors, told)
+
+
+def _finished(cell, task, folder):
+    result = folder.result(cell.name)
+    if "failed" in result:
+        return Finished(cell, result)
+    logits = cell.predictions(folder.path)["test_logits"]
+    return Finished(cell, result, task.right(logits, "test"), logits)
+
+
+def as_seeds(seeds):
+    """A tuple of seeds: a count, or the seeds themselves.
+
+    Raises:
+        ValueError: They are no such thing, or not different.
+
+    Example:
+
+    >>> as_seeds(3), as_seeds([7, 5])
+    ((0, 1, 2), (7, 5))
+    """
+    if isinstance(seeds, int):
+        check_integer("seeds", seeds, 1, 10_000)
+        return tuple(range(seeds))
+    seeds = tuple(seeds)
+    for seed in seeds:
+        check_integer("seeds", seed, 0, LARGEST_SEED)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(
+            "`seeds` must be a count, or a list of different integers. "
+            f"Received: seeds={seeds}"
+        )
+    return seeds
+
+
+def check_names(kind, names):
+    """Raises `ValueError` unless names make different file names."""
+    if not names or len({slug(name) for name in names}) < len(names):
+        raise ValueError(
+            f"`{kind}` must have different names, at least one, that differ "
+            f"in more than punctuation. Received: {kind} {list(names)}"
+        )
+
+
+def check(cells, task, model):
+    """Raises `UsageError` for cells that cannot be, before anything is trained.
+
+    Args:
+        cells: List of `Cell`.
+        task: `Task`.
+        model: The teacher's `keras.Model`, fine-tuned or not; None where only
+            its logits are known.
+    """
+    checked = set()
+    for cell in cells:
+        with as_usage_error(ValueError):
+            cell.recipe.check_student(cell.student)
+        _check_recipe(cell, task, model)
+        if cell.student_name not in checked:
+            checked.add(cell.student_name)
+            advice = f"See {cell.student.own_options()}."
+            with as_usage_error(ValueError, advice=advice):
+                cell.student.build(task, model)
+
+
+def _check_recipe(cell, task, model):
+    recipe = cell.recipe
+    if recipe.transfer and not task.has_transfer(cell.labels):
+        raise UsageError(
+            f"The arm {cell.arm!r} needs text without labels: `--transfer "
+            "augment:20`, `--unlabelled FILE`, train rows without a label, or "
+            f"fewer `--labels`. Received: labels={cell.labels}, no such text"
+        )
+    if recipe.matches is not None and model is None:
+        raise UsageError(
+            f"The arm {cell.arm!r} has `matches` and needs the teacher itself: "
+            "pass the model, not its logits alone. Received: teacher=None"
+        )
+
+
+@contextlib.contextmanager
+def opened(output, command, inputs=()):
+    """The `RunFolder` at a path, closed at the end; an open one stays open."""
+    if isinstance(output, RunFolder):
+        yield output
+        return
+    with RunFolder(output, command, inputs) as folder:
+        yield folder

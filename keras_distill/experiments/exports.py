@@ -1,0 +1,196 @@
+"""The files that ship, scored on the test part as they are."""
+
+import functools
+import pathlib
+
+from keras_distill import export
+from keras_distill.experiments import training
+from keras_distill.experiments.phases import Phase
+from keras_distill.export.latency import LiteRTModel
+
+EXPORT = pathlib.Path("export")
+EXAMPLES = 200
+# Each form by its name in reports: how its file is called, and how it is made.
+FLOAT32, INT8, SAVED_MODEL = "float32", "int8", "SavedModel"
+ALL_FORMS = (FLOAT32, INT8, SAVED_MODEL)
+ENDINGS = {
+    FLOAT32: ".tflite",
+    INT8: "_int8.tflite",
+    SAVED_MODEL: "_saved_model",
+}
+# A card goes into a SavedModel afterwards, so its parts are what is kept.
+SAVED_MODEL_PARTS = ("saved_model.pb", "variables")
+
+
+def phase(name, title, load, place, task, folder, needs, forms=(FLOAT32,)):
+    """The `Phase` that exports one model.
+
+    Args:
+        name: String.
+        title: String.
+        load: Callable that gives the model.
+        place: Path of the files, relative to the run's folder, without the
+            ending of each form: `export/distilled`.
+        task: `Task`.
+        folder: Path of the run's folder.
+        needs: Names of the phases that made the model.
+        forms: Which of `ALL_FORMS`.
+    """
+
+    def make():
+        model = load()
+        return {
+            form: _MAKERS[form](model, folder / f"{place}{ENDINGS[form]}", task)
+            for form in forms
+        }
+
+    return Phase(
+        name=name,
+        title=f"export: {title}",
+        options={"forms": list(forms)},
+        needs=needs,
+        run=make,
+        summary=summary,
+        files=functools.partial(_parts, place.parent),
+        cheap=True,
+    )
+
+
+def _parts(parent, files):
+    """The paths of what was exported."""
+    for form, file in files.items():
+        if "refused" in file:
+            continue
+        path = parent / file["path"]
+        if form == SAVED_MODEL:
+            yield from (path / part for part in SAVED_MODEL_PARTS)
+        else:
+            yield path
+
+
+def litert(model, path, task, quantization=None):
+    """Exports to TFLite, and scores the file on the test part.
+
+    Args:
+        model: `keras.Model`.
+        path: Path of the file.
+        task: `Task`.
+        quantization: As in `export.litert`.
+
+    Returns:
+        Dict: path, size, latency, agreement, test accuracy; or `refused`, why
+        there is no file.
+    """
+    tokenizer = None
+    if task.preprocessor is not None:
+        tokenizer = task.preprocessor.tokenizer
+    try:
+        report = export.litert(
+            model,
+            path,
+            quantization,
+            examples=task.examples(EXAMPLES),
+            labels=task.splits.label_names,
+            tokenizer=tokenizer,
+        )
+    except export.ExportError as error:
+        return {"path": path.name, "refused": " ".join(str(error).split())}
+    logits = LiteRTModel(path).predict(task.encoded["test"].inputs)["logits"]
+    return {**_facts(report), "test_accuracy": task.score(logits, "test")}
+
+
+def saved_model(model, path, task):
+    """Exports to a SavedModel that takes raw data, or ids without tokenizer.
+
+    Args:
+        model: `keras.Model`.
+        path: Path of the folder.
+        task: `Task`.
+
+    Returns:
+        As `litert`, without a test accuracy.
+    """
+    raw = task.preprocessor is not None
+    try:
+        report = export.saved_model(
+            model,
+            path,
+            task.preprocessor,
+            examples=(task.raw_examples if raw else task.examples)(EXAMPLES),
+            labels=task.splits.label_names,
+        )
+    except export.ExportError as error:
+        return {"path": path.name, "refused": " ".join(str(error).split())}
+    return _facts(report)
+
+
+_MAKERS = {
+    FLOAT32: litert,
+    INT8: functools.partial(litert, quantization="dynamic"),
+    SAVED_MODEL: saved_model,
+}
+
+
+def teacher_phase(teacher, task, folder, place=EXPORT / "teacher"):
+    """The `Phase` that exports the teacher, to compare with."""
+    found = phase(
+        "export_teacher",
+        "the teacher, to compare with",
+        lambda: teacher.model,
+        place,
+        task,
+        folder,
+        needs=(),
+    )
+    found.options["teacher"] = teacher.hash()
+    return found
+
+
+def student_phase(cell, name, place, task, folder, forms):
+    """The `Phase` that exports the student of a finished cell."""
+    found = phase(
+        f"export_{name}",
+        f"{name}, the seed that is best on dev",
+        lambda: training.load(cell.model_file(folder)),
+        place,
+        task,
+        folder,
+        needs=(cell.name,),
+        forms=forms,
+    )
+    found.options["cell"] = cell.name
+    return found
+
+
+def summary(files):
+    """One line on a dict of exports."""
+    return ", ".join(
+        f"{name}: not exported ({file['refused'][:200]})"
+        if "refused" in file
+        else f"{name} {size(file['size_bytes'])}"
+        for name, file in files.items()
+    )
+
+
+def size(count):
+    """A number of bytes for people.
+
+    Example:
+
+    >>> size(2_345_678), size(45_600)
+    ('2.35 MB', '45.6 kB')
+    """
+    if count < 1e6:
+        return f"{count / 1e3:.1f} kB"
+    return f"{count / 1e6:.2f} MB"
+
+
+def _facts(report):
+    return {
+        "path": report.path.name,
+        "size_bytes": report.size_bytes,
+        "latency_ms": report.latency_ms,
+        "agreement": report.agreement,
+        "max_difference": report.max_difference,
+        "examples": report.examples,
+    }

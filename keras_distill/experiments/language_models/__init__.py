@@ -1,0 +1,1 @@
+"""Language models: a teacher, a start, on-policy distillation, scores."""

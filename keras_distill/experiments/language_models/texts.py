@@ -1,0 +1,203 @@
+"""A language model's data: prompts and completions as token ids."""
+
+import dataclasses
+import functools
+import pathlib
+
+from keras_distill import _files
+from keras_distill import data
+from keras_distill._errors import UsageError
+from keras_distill._errors import as_usage_error
+from keras_distill.data import docstrings
+from keras_distill.experiments.language_models import models
+from keras_distill.experiments.language_models.settings import EMBEDDED
+from keras_distill.experiments.language_models.settings import SMOKE_ROWS
+from keras_distill.gkd.preprocessor import GKDPreprocessor
+
+PARTS = ("train", "dev")
+TOKENS = pathlib.Path("data") / "tokens.json"
+EVALUATION_BATCH = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """What the phases after `data` read.
+
+    Args:
+        folder: Path of the run's folder, where the phase left its files.
+        settings: `Settings`.
+    """
+
+    folder: pathlib.Path
+    settings: object
+
+    def load(self):
+        """Loads all that a training reads, anew.
+
+        What is loaded later would draw random numbers between the seed and the
+        training, or not, if it had been loaded by the phase before.
+        """
+        for name in ("tokens", "tokenizer", "preprocessor"):
+            vars(self).pop(name, None)
+        return self.tokens, self.tokenizer, self.preprocessor
+
+    @functools.cached_property
+    def tokens(self):
+        """Dict from each part to its list of `(prompt, completion)`."""
+        return _files.read_json(self.folder / TOKENS)
+
+    @functools.cached_property
+    def tokenizer(self):
+        """The teacher's tokenizer."""
+        return models.tokenizer(self.settings, self.folder)
+
+    @functools.cached_property
+    def preprocessor(self):
+        """The `GKDPreprocessor` of both models."""
+        return GKDPreprocessor(
+            self.tokenizer,
+            max_completion_length=self.settings.max_completion_length,
+            max_prompt_length=prompt_length(self.tokens, self.settings),
+            long_prompts="cut",
+        )
+
+    def batches(self, part, batch_size=EVALUATION_BATCH, rows=None, seed=None):
+        """Batches of `GKDPreprocessor`.
+
+        Args:
+            part: `"train"` or `"dev"`.
+            batch_size: Integer.
+            rows: Integer, only so many of the first rows. None for all.
+            seed: Integer to shuffle by. None for the order of the data.
+        """
+        prompts, completions = zip(*self.tokens[part][:rows])
+        return self.preprocessor.batches(
+            list(prompts),
+            None if None in completions else list(completions),
+            batch_size=batch_size,
+            shuffle=seed is not None,
+            seed=seed,
+        )
+
+
+def build(settings, folder):
+    """Loads and tokenises the texts, and leaves them in `folder`.
+
+    Args:
+        settings: `Settings`.
+        folder: Path.
+
+    Returns:
+        Dict: rows, tokens, notes.
+
+    Raises:
+        UsageError: The data, or the teacher's tokenizer, cannot be loaded.
+    """
+    with as_usage_error(
+        ValueError, OSError, advice="See `--data` in `--help`."
+    ):
+        splits = _load(settings)
+    if settings.teacher == EMBEDDED:
+        words = [" ".join(filter(None, row)) for row in splits.train]
+        vocabulary = data.train_vocabulary(words)
+        with _files.complete_file(folder / models.VOCABULARY) as draft:
+            data.write_vocabulary(vocabulary, draft)
+    tokenizer = models.tokenizer(settings, folder)
+    tokens = {
+        part: list(_tokenised(getattr(splits, part), tokenizer, settings))
+        for part in PARTS
+    }
+    models.check_pair(settings)
+    _check_rows(tokens, settings)
+    _check_lengths(tokens, settings)
+    _files.write_json(folder / TOKENS, tokens)
+    return {
+        "rows": {part: len(rows) for part, rows in tokens.items()},
+        "notes": list(splits.notes),
+        "vocabulary_size": tokenizer.vocabulary_size(),
+    }
+
+
+def files(settings):
+    """The paths of what `build` leaves."""
+    made_here = settings.teacher == EMBEDDED
+    return (TOKENS, models.VOCABULARY) if made_here else (TOKENS,)
+
+
+def summary(result):
+    """One line on the result of `build`."""
+    rows = result["rows"]
+    return (
+        f"{rows['train']:,} train and {rows['dev']:,} dev prompts, "
+        f"{result['vocabulary_size']:,} tokens in the vocabulary"
+    )
+
+
+def _load(settings):
+    if not settings.smoke:
+        return data.load_prompts(settings.data)
+    if settings.data == "docstrings":
+        small = docstrings.build(("numpy", "keras"), max_per_class=500)
+        splits = data.PromptSplits(
+            *([(None, t) for t in getattr(small, p).texts] for p in PARTS)
+        )
+    else:
+        splits = data.load_prompts(settings.data)
+    few = {p: getattr(splits, p)[:rows] for p, rows in SMOKE_ROWS.items()}
+    note = f"--smoke: at most {SMOKE_ROWS} rows"
+    return data.PromptSplits(**few, notes=(*splits.notes, note))
+
+
+def _tokenised(rows, tokenizer, settings):
+    """Yields `(prompt, completion)` as lists of ids, for rows that have both.
+
+    A text without a prompt starts with it.
+    """
+    for prompt, completion in rows:
+        if prompt is None:
+            ids = models.ids(tokenizer, completion)
+            cut = settings.prompt_tokens
+            if len(ids) > cut:
+                yield ids[:cut], ids[cut:]
+            continue
+        answer = completion and models.ids(tokenizer, completion)
+        yield models.ids(tokenizer, prompt), answer or None
+
+
+def prompt_length(tokens, settings):
+    """The most tokens of a prompt in a batch, a start token among them."""
+    if settings.max_prompt_length is not None:
+        return settings.max_prompt_length
+    return 1 + max(len(prompt) for part in PARTS for prompt, _ in tokens[part])
+
+
+def _check_rows(tokens, settings):
+    for part, rows in tokens.items():
+        if not rows:
+            raise UsageError(
+                f"No row of {part} is longer than its prompt. Lower "
+                "`--prompt-tokens`. "
+                f"Received: prompt_tokens={settings.prompt_tokens}"
+            )
+    trained = settings.teacher_epochs or settings.start_epochs
+    drawn = settings.lmbda < 1 and not settings.seq_kd
+    missing = sum(completion is None for _, completion in tokens["train"])
+    if missing and (trained or drawn):
+        raise UsageError(
+            f"{missing} of the {len(tokens['train'])} train rows have no "
+            "completion. Pass `--start-epochs 0` (the student then starts as "
+            "it is) with `--lmbda 1` or `--seq-kd`, where the models write "
+            f"all completions. Received: start_epochs={settings.start_epochs}, "
+            f"lmbda={settings.lmbda:g}, seq_kd={settings.seq_kd}"
+        )
+
+
+def _check_lengths(tokens, settings):
+    prompt = prompt_length(tokens, settings)
+    completion, limit = settings.max_completion_length, models.longest(settings)
+    if limit is not None and prompt + completion > limit:
+        raise UsageError(
+            f"The models read {limit} tokens, prompt and completion together. "
+            "Lower `--max-prompt-length` or `--max-completion-length`. "
+            f"Received: {prompt} and {completion}"
+        )

@@ -1,0 +1,227 @@
+"""Which data and which teacher: every choice, checked before anything runs."""
+
+import dataclasses
+import functools
+import pathlib
+import platform
+
+from keras_distill import _files
+from keras_distill import _kinds
+from keras_distill._checks import check_between
+from keras_distill._checks import check_integer
+from keras_distill._checks import check_learning_rate
+from keras_distill._errors import UsageError
+from keras_distill._errors import as_usage_error
+from keras_distill.data import lengths
+from keras_distill.data.sources import names_file
+from keras_distill.experiments import sources
+from keras_distill.experiments import transfer as transfer_set
+
+AUTO = "auto"
+DOCSTRINGS = "docstrings"
+PACKAGES = ("numpy", "keras", "tensorflow", "keras-hub", "tensorflow-datasets")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """Which data, which teacher, and how it is taught; checked at once.
+
+    `"auto"` is replaced by what is decided, but for a length that the data
+    decide: `Prepared` knows it once they are read.
+
+    Args:
+        teacher: String, as `TeacherSource` takes it. It is fine-tuned on the
+            labels, unless it knows the task's classes already.
+        data: String, as `data.load` takes it.
+        text_column: String, the column with the text, or None for `text`.
+        label_column: String, the column with the label, or None for `label`.
+        labels: Integer, how many train labels a student may see, `"all"`, or
+            `"auto"`: 1000 for docstrings, else all. None: all.
+        sequence_length: Integer, tokens of each text, or `"auto"`: 32 for
+            docstrings, else what holds 99 % of the train texts, a multiple of
+            8 between 16 and 128, at most what the teacher can read.
+        vocabulary: As of `TeacherSource`.
+        transfer: String such as `"augment:20"`: so many variations of each
+            train text are further text without labels. None: none.
+        unlabelled: Path of a file with texts without labels. None: none.
+        teacher_epochs: Integer, passes over the labelled rows, or `"auto"`: as
+            long as dev improves, and not at all for a teacher that knows the
+            classes (None here).
+        teacher_learning_rate: Float, or `"auto"`: of three the one that does
+            best on dev (None here); with a number of epochs 5e-4 for the
+            embedded teacher, else 5e-5.
+        teacher_minutes: Float, the most that an adaptive fine-tuning takes.
+        teacher_batch_size: Integer.
+        smoke: Boolean. Tiny models on a few rows.
+        task: String, a name in `_kinds.TASKS`.
+
+    Raises:
+        UsageError: An argument is out of range or fits no other.
+
+    Example:
+
+    >>> Preparation(teacher="embedded", data="docstrings").labels
+    1000
+    """
+
+    teacher: str = sources.EMBEDDED
+    data: str = DOCSTRINGS
+    text_column: str | None = None
+    label_column: str | None = None
+    labels: int | str | None = AUTO
+    sequence_length: int | str = AUTO
+    vocabulary: str | None = None
+    transfer: str | None = None
+    unlabelled: str | None = None
+    teacher_epochs: int | str | None = AUTO
+    teacher_learning_rate: float | str | None = AUTO
+    teacher_minutes: float = 10.0
+    teacher_batch_size: int = 32
+    smoke: bool = False
+    task: str = "text"
+
+    def __post_init__(self):
+        for name, value in self._defaults().items():
+            if getattr(self, name) == AUTO:
+                object.__setattr__(self, name, value)
+        if self.labels == "all":
+            object.__setattr__(self, "labels", None)
+        for name in ("data", "vocabulary", "unlabelled"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, str(getattr(self, name)))
+        self._check_combination()
+        with as_usage_error(ValueError, advice="See `--help`."):
+            self._check_ranges()
+        self.source  # noqa: B018 - a teacher that is not there is told now.
+        self._check_paths()
+
+    def _defaults(self):
+        embedded = self.teacher == sources.EMBEDDED
+        docstrings = self.data == DOCSTRINGS
+        found = {
+            "labels": 1000 if docstrings else None,
+            "sequence_length": 32 if docstrings else AUTO,
+            "teacher_epochs": None,
+        }
+        if self.smoke:
+            found |= {
+                "labels": 60 if docstrings else None,
+                "sequence_length": 16,
+                "teacher_epochs": 1 if embedded else None,
+            }
+        epochs = found["teacher_epochs"]
+        if self.teacher_epochs != AUTO:
+            epochs = self.teacher_epochs
+        rate = None if epochs is None else self.usual_learning_rate
+        return found | {"teacher_learning_rate": rate}
+
+    def _check_combination(self):
+        named = [n for n in ("text_column", "label_column") if getattr(self, n)]
+        if self.data == DOCSTRINGS and named:
+            raise UsageError(
+                f"`--{named[0].replace('_', '-')}` is for files and TFDS; the "
+                f"set docstrings has no columns. Received: {named[0]}="
+                f"{getattr(self, named[0])}"
+            )
+        if self.teacher == sources.EMBEDDED and self.teacher_epochs == 0:
+            raise UsageError(
+                "The embedded teacher must be trained: it starts from "
+                "scratch. Received: teacher_epochs=0"
+            )
+        transfer_set.variations(self.transfer)
+
+    def _check_ranges(self):
+        # Positions of tokens are a table in most encoders.
+        if self.sequence_length != AUTO:
+            check_integer("sequence_length", self.sequence_length, 4, 10**6)
+        check_integer("teacher_batch_size", self.teacher_batch_size, 1, 10**6)
+        if self.labels is not None:
+            check_integer("labels", self.labels, minimum=1)
+        if self.teacher_epochs is not None:
+            check_integer("teacher_epochs", self.teacher_epochs, 0, 10**6)
+        check_between("teacher_minutes", self.teacher_minutes, 0.01, 10**6)
+        if self.teacher_learning_rate is not None:
+            check_learning_rate(
+                "teacher_learning_rate", self.teacher_learning_rate
+            )
+
+    def _check_paths(self):
+        if self.data != DOCSTRINGS and not self.data.startswith("tfds:"):
+            sources.check_exists(
+                self.data,
+                "data",
+                "'docstrings', 'tfds:NAME', a .tsv or .csv file, or a folder "
+                "with train.tsv or train.csv",
+            )
+        if self.unlabelled is not None:
+            sources.check_exists(
+                self.unlabelled, "unlabelled", "a .txt, .tsv or .csv file"
+            )
+
+    @property
+    def usual_learning_rate(self):
+        """Float, for layers of the teacher where none is chosen on dev."""
+        return 5e-4 if self.teacher == sources.EMBEDDED else 5e-5
+
+    @functools.cached_property
+    def source(self):
+        """`TeacherSource`."""
+        length = self.sequence_length
+        if length == AUTO:
+            length = lengths.LONGEST
+        return sources.TeacherSource(
+            self.teacher, length, self.vocabulary, self.smoke
+        )
+
+    @property
+    def task_kind(self):
+        """Subclass of `Task`."""
+        return _kinds.load(_kinds.TASKS[self.task])
+
+    @property
+    def columns(self):
+        """Dict of the columns, as `data.load` takes them."""
+        return self.of("text_column", "label_column")
+
+    @property
+    def has_transfer_set(self):
+        """Whether there is text that is in none of the data's parts."""
+        return self.transfer is not None or self.unlabelled is not None
+
+    def of(self, *names):
+        """Some of the settings, as a dict that JSON can hold."""
+        return {name: getattr(self, name) for name in names}
+
+    def settings(self):
+        """All of them, as a dict that JSON can hold."""
+        return self.of(*(f.name for f in dataclasses.fields(self)))
+
+    def inputs(self):
+        """The files and folders that are read, by name."""
+        is_path = not self.data.startswith("tfds:") and self.data != DOCSTRINGS
+        names = names_file(self.data) if is_path else None
+        return {
+            **self.source.paths(),
+            "data": self.data if is_path else None,
+            "class names": names and str(names),
+            "unlabelled file": self.unlabelled,
+        }
+
+    def identities(self):
+        """What tells the data and the teacher from changed ones."""
+        paths = self.inputs()
+        del paths["unlabelled file"]
+        found = sources.contents(paths)
+        if self.data == DOCSTRINGS:
+            found["installed packages"] = packages()
+        return found
+
+    def name(self):
+        """What to call the data: of a path the last part."""
+        path = self.inputs()["data"]
+        return self.data if path is None else pathlib.Path(path).name
+
+
+def packages():
+    """Versions of Python and of the packages whose docstrings are read."""
+    return {"python": platform.python_version(), **_files.versions(PACKAGES)}

@@ -1,0 +1,273 @@
+"""What comes before the students: data, transfer set, teacher, its logits."""
+
+import contextlib
+import functools
+import pathlib
+
+import keras
+
+from keras_distill import _files
+from keras_distill._watcher import Watcher
+from keras_distill.experiments import adapting
+from keras_distill.experiments import reading
+from keras_distill.experiments import sources
+from keras_distill.experiments import teaching
+from keras_distill.experiments import training
+from keras_distill.experiments import transfer as transfer_set
+from keras_distill.experiments.phases import Phase
+from keras_distill.experiments.preparation import AUTO
+from keras_distill.experiments.preparation import Preparation
+from keras_distill.experiments.run_folder import RunFolder
+from keras_distill.tasks.base import TRANSFER
+from keras_distill.tasks.text import encode_transfer
+
+MODEL = pathlib.Path("teacher.keras")
+LOGITS = pathlib.Path("data") / "teacher_logits.npz"
+TRANSFER_TEXTS = pathlib.Path("data") / "transfer_texts.json"
+
+
+class Prepared:
+    """Task and teacher of a run, loaded from its folder when asked for.
+
+    Args:
+        preparation: `Preparation`.
+        folder: `RunFolder`.
+    """
+
+    def __init__(self, preparation, folder):
+        self.preparation = preparation
+        self.folder = folder
+
+    @functools.cached_property
+    def task(self):
+        """`Task`, with the transfer set."""
+        found = self._task_without_transfer()
+        if self.preparation.has_transfer_set:
+            texts = _files.read_json(self.folder.path / TRANSFER_TEXTS)
+            found.encoded[TRANSFER] = encode_transfer(texts, found.preprocessor)
+            found.notes += (self._transfer_note(len(texts)),)
+        return found
+
+    def _task_without_transfer(self):
+        facts = self.folder.result("data")
+        return reading.restore(self.preparation, self.folder.path, facts)
+
+    @property
+    def sequence_length(self):
+        """Integer, the tokens of each text; known once the data are read."""
+        chosen = self.preparation.sequence_length
+        if chosen == AUTO:
+            return self.folder.result("data")["sequence_length"]
+        return chosen
+
+    def settings(self):
+        """Those of the preparation, with what was decided by the data."""
+        decided = {"sequence_length": self.sequence_length}
+        return self.preparation.settings() | decided
+
+    def _transfer_note(self, count):
+        chosen = self.preparation
+        times = transfer_set.variations(chosen.transfer)
+        return transfer_set.note(count, times, chosen.unlabelled)
+
+    @functools.cached_property
+    def model(self):
+        """The teacher's `keras.Model`."""
+        return training.load(self.folder.path / MODEL)
+
+    @functools.cached_property
+    def teacher(self):
+        """`Teacher`: its logits, and the model."""
+        return teaching.Teacher.restore(
+            self.folder.path / LOGITS, self.model, self.preparation.teacher
+        )
+
+    def phases(self, watcher=None, check=None, signal=True):
+        """The phases of a run before the students.
+
+        Args:
+            watcher: `Watcher`, or None.
+            check: Callable from task and teacher that raises for a teacher
+                that is of no use, before it is fine-tuned.
+            signal: Boolean. Whether the teacher's logits are wanted.
+
+        Returns:
+            List of `Phase`.
+        """
+        chosen = self.preparation
+        watcher = watcher or Watcher()
+        found = [
+            Phase(
+                name="data",
+                title=f"data: {chosen.data}",
+                options=chosen.of(
+                    "teacher",
+                    "vocabulary",
+                    "data",
+                    "text_column",
+                    "label_column",
+                    "sequence_length",
+                    "smoke",
+                )
+                | chosen.identities(),
+                run=self._read,
+                summary=chosen.task_kind.summary,
+                files=self._data_files,
+            )
+        ]
+        if chosen.has_transfer_set:
+            file = {"unlabelled file": chosen.unlabelled}
+            found.append(
+                Phase(
+                    name=TRANSFER,
+                    title="transfer: further text for the student",
+                    options=chosen.of("transfer", "unlabelled")
+                    | sources.contents(file),
+                    needs=("data",),
+                    run=self._make_transfer_set,
+                    summary="{texts:,} texts".format_map,
+                    files=(TRANSFER_TEXTS,),
+                )
+            )
+        found.append(
+            Phase(
+                name="teacher",
+                title=f"teacher: {chosen.teacher}, fine-tuned if need be",
+                options=chosen.of(
+                    "teacher_epochs",
+                    "teacher_learning_rate",
+                    "teacher_batch_size",
+                    "teacher_minutes",
+                ),
+                needs=("data",),
+                run=functools.partial(self._teach, watcher, check),
+                summary=teaching.accuracies,
+                files=(MODEL,),
+            )
+        )
+        if signal:
+            found.append(
+                Phase(
+                    name="signal",
+                    title="signal: the teacher's logits for the texts",
+                    options={},
+                    needs=tuple(phase.name for phase in found),
+                    run=self._label,
+                    summary="{rows:,} texts".format_map,
+                    files=(LOGITS,),
+                )
+            )
+        return found
+
+    def _data_files(self, result):
+        del result
+        files = self.preparation.task_kind.files
+        made_here = self.preparation.source.kind == sources.EMBEDDED
+        return (*files, reading.VOCABULARY) if made_here else files
+
+    def _forget(self):
+        """What was loaded is loaded again, from what is written now."""
+        for name in ("task", "model", "teacher"):
+            vars(self).pop(name, None)
+
+    def _read(self):
+        self._forget()
+        return reading.read(self.preparation, self.folder.path)
+
+    def _make_transfer_set(self):
+        self._forget()
+        chosen = self.preparation
+        texts, given = transfer_set.make(
+            self._task_without_transfer().splits,
+            transfer_set.variations(chosen.transfer),
+            chosen.unlabelled,
+            chosen.text_column,
+            chosen.smoke,
+        )
+        _files.write_json(self.folder.path / TRANSFER_TEXTS, texts)
+        return {"texts": len(texts), "unlabelled": given}
+
+    def _teach(self, watcher, check):
+        self._forget()
+        chosen, task = self.preparation, self.task
+        # All that draws numbers while it loads is loaded: a run that goes on
+        # here must draw as one that came from the phase before.
+        keras.utils.set_random_seed(teaching.SEED)
+        model, knows = chosen.source.build(task)
+        if check is not None:
+            check(task, model)
+        tuned = adapting.fine_tuned(model, task, chosen, knows, watcher)
+        logits = {part: self._logits(model, part) for part in ("dev", "test")}
+        self._save_teacher(model, task)
+        return {
+            **tuned,
+            "parameters": model.count_params(),
+            **task.accuracies(logits),
+        }
+
+    def _logits(self, model, part):
+        logits = training.predict(model, self.task.encoded[part])
+        training.check_finite_logits(logits, f"The teacher's logits for {part}")
+        return logits
+
+    def _save_teacher(self, model, task):
+        """Saves a teacher, a KerasHub task with its preprocessor."""
+        is_task = training.is_hub_task(model)
+        if is_task:
+            model.preprocessor = task.preprocessor
+        training.save(model, self.folder.path / MODEL, task)
+        if is_task:
+            model.preprocessor = None
+
+    def _label(self):
+        self._forget()
+        task = self.task
+        taught = training.predict(self.model, task.taught()).astype("float32")
+        logits = teaching.split_logits(taught, task) | {
+            part: training.predict(self.model, task.encoded[part]).astype(
+                "float32"
+            )
+            for part in ("dev", "test")
+        }
+        teaching.Teacher(logits).save(self.folder.path / LOGITS)
+        return {
+            "rows": len(taught),
+            "train_accuracy": task.score(logits["train"], "train"),
+        }
+
+
+def prepare(output, command="experiment", watcher=None, redo=False, **chosen):
+    """Reads the data, fine-tunes the teacher, and labels the data with it.
+
+    All of it is kept in the folder `output`: the same call continues there,
+    and gives at once what is finished.
+
+    Args:
+        output: Path of a folder.
+        command: String, what makes the run; another one is refused.
+        watcher: `Watcher`, or None.
+        redo: Boolean. Makes again what was made with other arguments.
+        **chosen: Fields of `Preparation`.
+
+    Returns:
+        `Prepared`, whose `task`, `teacher` and `folder` go to `kd.distill` and
+        `kd.compare`.
+
+    Raises:
+        UsageError: An argument, a file or a folder is wrong.
+    """
+    preparation = Preparation(**chosen)
+    folder = open_folder(output, command, preparation)
+    prepared = Prepared(preparation, folder)
+    with contextlib.ExitStack() as held:
+        # Its user closes the folder, unless there is nothing to use.
+        held.callback(folder.close)
+        folder.execute(prepared.phases(watcher), watcher, redo)
+        held.pop_all()
+    return prepared
+
+
+def open_folder(output, command, preparation):
+    """The `RunFolder` of a run with this preparation."""
+    inputs = [path for path in preparation.inputs().values() if path]
+    return RunFolder(output, command, inputs)

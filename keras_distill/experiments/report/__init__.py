@@ -1,0 +1,1 @@
+"""What finished cells say: numbers, words, tables, pictures, cards."""

@@ -1,0 +1,152 @@
+"""The model cards of a comparison's exports."""
+
+import json
+
+from keras_distill.experiments.report import tables
+from keras_distill.experiments.report.contents import TEACHER
+from keras_distill.export.card import model_card
+from keras_distill.export.markdown import escape
+
+LIMITS = (
+    "It has been trained and scored on the data named above, and nowhere "
+    "else. Other texts, other languages and other times may give other "
+    "results.",
+    "It inherits what the teacher and the labels get wrong, and what they are "
+    "biased towards. Nobody has looked for that here.",
+    "The epoch, the seed and the arm were chosen on dev; test was used for "
+    "the report alone.",
+)
+
+
+def write(found, task, folder):
+    """Writes a card beside the files of each student, and into SavedModels.
+
+    Args:
+        found: Dict, from `contents.build`.
+        task: `Task`.
+        folder: Path of the folder `export`.
+    """
+    for name, entry in found["exports"].items():
+        if name == TEACHER:
+            continue
+        rows = [row for row in found["rows"] if row["student"] == name]
+        shipped = next(row for row in rows if row["arm"] == entry["arm"])
+        told = next(v for v in found["verdicts"] if v["student"] == name)
+        sections = {
+            "What it is": _purpose(found, name, shipped),
+            "Data": _data(found["task"]),
+            "Teacher": _teacher(found["teacher"]),
+            "Training": _training(found, name, shipped, entry),
+            "Metrics": _metrics(found, rows, told, entry),
+            "Limits": limits(shipped["ece"]["mean"], task),
+            "How to repeat": repeat(found["settings"], found["environment"]),
+        }
+        title = f"{name}: {task.name}"
+        _write_cards(
+            folder / entry["folder"], title, sections, entry["files"], task
+        )
+
+
+def _write_cards(folder, title, sections, files, task):
+    """A card in `folder`, and one in each SavedModel, which may go alone."""
+    made = [
+        file["path"]
+        for form, file in files.items()
+        if "refused" not in file and form != "int8"
+    ]
+    model_card(folder, title, sections, made, task.preprocessor)
+    for name in made:
+        if (folder / name).is_dir():
+            model_card(folder / name, title, sections, ["."])
+
+
+def _teacher(facts):
+    source, size = facts["source"], facts["parameters"]
+    return (
+        (f"{escape(source)}. " if source else "")
+        + (f"{size:,} weights. " if size else "")
+        + f"Test accuracy {100 * facts['test_accuracy']:.1f} %."
+    )
+
+
+def limits(ece, task):
+    """What not to expect, in Markdown."""
+    width = task.encoded["test"].width
+    labels = ", ".join(map(str, task.splits.label_names))
+    told = [
+        *LIMITS,
+        f"Every text gets one of the labels {labels}, whatever it is about.",
+        f"It reads the first {width} tokens of a text.",
+    ]
+    if ece is not None:
+        told.append(
+            "Its probabilities are off by "
+            f"{100 * ece:.1f} points on average (expected calibration error)."
+        )
+    return tables.listed(told)
+
+
+def repeat(settings, environment):
+    """How to make it again, in Markdown."""
+    return (
+        f"{tables.machine(environment)}\n\nSettings:\n\n```json\n"
+        f"{json.dumps(settings, indent=2, ensure_ascii=False)}\n```\n\n"
+        "`report.json` in the run's folder holds them too, with all results."
+    )
+
+
+def _purpose(found, name, row):
+    labels = ", ".join(map(str, found["task"]["label_names"]))
+    how = (
+        "distilled from a larger model"
+        if row["is_distilled"]
+        else "trained on hard labels, which did best on dev"
+    )
+    return escape(
+        f"A text classifier ({labels}), {row['parameters']:,} weights: the "
+        f"student “{name}”, {how}. Made by keras_distill on {found['date']}."
+    )
+
+
+def _data(task):
+    told = [
+        f"{task['name']}: {task['rows']['train']:,} train texts "
+        f"({task['labelled_train_rows']:,} with a label), "
+        f"{task['rows']['dev']:,} dev and {task['rows']['test']:,} test.",
+        *task["notes"],
+    ]
+    return tables.listed(told)
+
+
+def _training(found, name, row, entry):
+    options = found["students"][name]
+    position = row["seeds"].index(entry["seed"])
+    return escape(
+        f"Arm “{row['arm']}”: {row['learns_from']}. {row['labels']:,} labels, "
+        f"{row['texts']:,} texts; {row['steps']:,} steps of "
+        f"{options['batch_size']} texts, Adam, learning rate "
+        f"{options['learning_rate']:g}. Seed {entry['seed']}, epoch "
+        f"{row['best_epochs'][position]} of {options['epochs']}, the best on "
+        "dev."
+    )
+
+
+def _metrics(found, rows, told, entry):
+    lines = [
+        "| Learns from | Labels | Test % | Dev % |",
+        "| --- | ---: | ---: | ---: |",
+        *(
+            f"| {escape(row['arm'])} | {row['labels']:,} | "
+            f"{tables.percent(row['test_accuracy'])} | "
+            f"{tables.percent(row['dev_accuracy'])} |"
+            for row in rows
+        ),
+        "",
+        f"{tables.seeds(rows[0])}; here is “{escape(entry['arm'])}”. The "
+        "teacher's test accuracy is "
+        f"{100 * found['teacher']['test_accuracy']:.1f} %.",
+        "",
+        escape(told["headline"]),
+        "",
+    ]
+    return "\n".join([*lines, *tables.files_markdown({"": entry["files"]})])

@@ -1,0 +1,313 @@
+"""`report.json` and `report.md`: the numbers, and how they were measured."""
+
+import dataclasses
+import datetime
+
+from keras_distill import _files
+from keras_distill.experiments import results
+from keras_distill.experiments import significance
+from keras_distill.experiments.environment import environment
+from keras_distill.experiments.floor import LINEAR
+from keras_distill.experiments.report import html
+from keras_distill.experiments.report import tables
+from keras_distill.experiments.report import verdict
+from keras_distill.tasks.base import TRANSFER
+
+TEACHER = "teacher"
+
+
+@dataclasses.dataclass(frozen=True)
+class About:
+    """What a report says beside its cells.
+
+    Args:
+        command: String, what made the run.
+        labels: Integer, how many train labels the students see, or None.
+        cost_per_hour: Float, what an hour of training costs, or None.
+        export: Boolean. Whether exports were asked for.
+        settings: Dict that JSON can hold: what is needed to repeat the run.
+    """
+
+    command: str
+    labels: int | None = None
+    cost_per_hour: float | None = None
+    export: bool = True
+    settings: dict = dataclasses.field(default_factory=dict)
+
+
+def build(outcome, task, teacher, files, folder, about):
+    """All that the reports say.
+
+    Args:
+        outcome: `engine.Outcome`.
+        task: `Task`.
+        teacher: `Teacher`.
+        files: Dict from a student's name, and `"teacher"`, to what was
+            exported: `folder`, `files` and, of a student, `arm` and `seed`.
+        folder: `RunFolder`.
+        about: `About`.
+
+    Returns:
+        Dict that JSON can hold.
+    """
+    labels = task.encoded["test"].labels
+    finished = outcome.finished
+    facts = _teacher(task, teacher, files)
+    found = {
+        "command": about.command,
+        "title": f"Does distillation help on {task.name}?",
+        "date": datetime.datetime.now().astimezone().date().isoformat(),
+        "task": _task(task),
+        "teacher": facts,
+        "floors": {
+            name: _floor(floor) for name, floor in outcome.floors.items()
+        },
+        "weak_teacher": outcome.weak_teacher,
+        "skipped": [cell.title for cell in outcome.skipped],
+        "verdicts": verdict.verdicts(outcome, facts["test_accuracy"]),
+        "rows": results.of_arms(finished, labels, about.cost_per_hour),
+        "left_out": results.left_out(finished, folder),
+        "exports": files,
+        "settings": about.settings,
+        "students": {
+            name: _student(cells[0].cell.student)
+            for name, cells in results.by_student(finished)
+        },
+        "seconds": folder.seconds(),
+        "environment": environment(),
+    }
+    found["models"] = models(found)
+    found["measured"] = measured(found, task, about)
+    return found
+
+
+def write(found, output, with_html):
+    """Writes `report.json`, `report.md` and, if asked for, `report.html`.
+
+    Args:
+        found: Dict, from `build`.
+        output: Path of the folder.
+        with_html: Boolean.
+    """
+    _files.write_json(output / "report.json", found)
+    texts = {"report.md": tables.markdown(found)}
+    if with_html:
+        texts["report.html"] = html.page(found)
+    for name, text in texts.items():
+        _files.write_text(output / name, text)
+
+
+def models(found):
+    """One entry for the teacher, each linear model, each student and arm.
+
+    Returns:
+        List of dicts with `name`, `description`, `labels`, `seeds`,
+        `dev_accuracy`, `test_accuracy` (lists, one value a seed),
+        `parameters`, `files`.
+    """
+    teacher = found["teacher"]
+    entries = [
+        {
+            "name": TEACHER,
+            "description": TEACHER,
+            "labels": found["task"]["labelled_train_rows"],
+            "seeds": [],
+            "dev_accuracy": [teacher["dev_accuracy"]],
+            "test_accuracy": [teacher["test_accuracy"]],
+            "parameters": teacher["parameters"],
+            "files": found["exports"].get(TEACHER, {}).get("files", {}),
+        }
+    ]
+    for name, floor in found["floors"].items():
+        entries.append(
+            {
+                "name": name,
+                "description": f"{floor['model']}, {floor['labels']:,} labels",
+                "labels": floor["labels"],
+                "seeds": floor["seeds"],
+                "dev_accuracy": floor["dev_accuracy"]["values"],
+                "test_accuracy": floor["test_accuracy"]["values"],
+                "parameters": floor["parameters"],
+                "size_bytes": floor["size_bytes"],
+                "latency_ms": floor["latency_ms"],
+                "files": {},
+            }
+        )
+    for row in found["rows"]:
+        export = found["exports"].get(row["student"], {})
+        is_exported = export.get("arm") == row["arm"]
+        entries.append(
+            {
+                "name": f"{row['student']}, {row['arm']}",
+                "description": f"{row['learns_from']}, "
+                f"{row['labels']:,} labels",
+                "labels": row["labels"],
+                "seeds": row["seeds"],
+                "dev_accuracy": row["dev_accuracy"]["values"],
+                "test_accuracy": row["test_accuracy"]["values"],
+                "failed": row["failed"],
+                "parameters": row["parameters"],
+                "files": export["files"] if is_exported else {},
+            }
+        )
+    return entries
+
+
+def measured(found, task, about):
+    """How it was measured, in sentences.
+
+    Args:
+        found: Dict, from `build`.
+        task: `Task`.
+        about: `About`.
+    """
+    rows = found["rows"]
+    arms = {row["arm"] for row in rows}
+    seeds = rows[0]["seeds"]
+    cells = sum(len(row["seeds"]) for row in rows)
+    sizes = found["task"]["rows"]
+    told = [
+        f"Data: {task.name}; {sizes['train']:,} train, {sizes['dev']:,} dev "
+        f"and {sizes['test']:,} test texts, {task.num_outputs} classes.",
+        *found["task"]["notes"],
+        f"{tables.count(len(found['students']), 'student')} x "
+        f"{tables.count(len(arms), 'arm')} x "
+        f"{tables.count(len(seeds), 'seed')} "
+        f"({', '.join(map(str, seeds))}) = {tables.count(cells, 'training')}. "
+        + _left_out(found["left_out"]),
+        "All arms of a student start from the same weights with the same "
+        "seed and take the same number of steps: "
+        + "; ".join(
+            f"{name}: {rows_of[0]['steps']:,} steps of "
+            f"{found['students'][name]['batch_size']} texts, dev scored "
+            f"after each of {found['students'][name]['epochs']} epochs"
+            for name, rows_of in _by_student(rows)
+        )
+        + ".",
+        "The epoch with the best accuracy on dev is kept. Test is scored once "
+        "for each training.",
+        "Intervals: paired bootstrap, 10,000 replicates over test texts and "
+        "seeds, both drawn with replacement. They are not corrected for the "
+        "number of arms.",
+        "ECE: expected calibration error, 15 bins of equal width. Agreement: "
+        "share of test texts where student and teacher predict the same "
+        "class.",
+        "Seconds: the training of the student, dev included, without the "
+        "teacher's passes over the texts, on the machine below.",
+    ]
+    if about.labels is not None:
+        told.insert(
+            2,
+            f"Students see {about.labels:,} of the train labels, chosen by "
+            "the seed; arms with transfer also see the other train texts, "
+            "without their labels.",
+        )
+    if about.cost_per_hour is not None:
+        told.append(f"Cost: at {about.cost_per_hour:g} an hour.")
+    floor = found["floors"].get(LINEAR)
+    if floor:
+        told.append(
+            f"Linear: {floor['model']} (scikit-learn), features and penalty "
+            "chosen on dev, on the labels that the students see; size: weights "
+            "and names of features; ms: in Python."
+        )
+    if found["skipped"]:
+        told.append(
+            "Left out because of the weak teacher: "
+            f"{'; '.join(found['skipped'])}."
+        )
+    told.append(_on_exports(found, task, about))
+    return told
+
+
+def _on_exports(found, task, about):
+    if found["exports"]:
+        return (
+            "Size and latency: the TFLite file of each student, float32; one "
+            f"text of {task.encoded['dev'].width} tokens, one thread, median "
+            "of 50 runs. All arms of a student have the same architecture "
+            "and so share one measurement."
+        )
+    if not about.export:
+        return "Not exported: no file sizes and no latencies."
+    return (
+        "Not exported, which needs Keras' TensorFlow backend: no file sizes "
+        "and no latencies."
+    )
+
+
+def _left_out(names):
+    if not names:
+        return "All of them are in this report; none was left out."
+    return (
+        f"{tables.count(len(names), 'further training')} in this folder "
+        f"{'was' if len(names) == 1 else 'were'} not asked for in this "
+        f"report: {'; '.join(names)}."
+    )
+
+
+def _by_student(rows):
+    found = {}
+    for row in rows:
+        found.setdefault(row["student"], []).append(row)
+    return found.items()
+
+
+def _task(task):
+    rows = {part: len(encoded) for part, encoded in task.encoded.items()}
+    return {
+        "name": task.name,
+        "rows": rows,
+        "labelled_train_rows": task.labelled_train_rows,
+        "transfer_rows": rows.get(TRANSFER, 0),
+        "label_names": list(task.splits.label_names),
+        "notes": [*task.splits.notes, *task.notes],
+    }
+
+
+def _floor(floor):
+    first = floor.results[0]
+    return {
+        "labels": first["labels"],
+        "seeds": floor.seeds,
+        **{
+            name: results.spread(floor.scores(name))
+            for name in (
+                "dev_accuracy",
+                "test_accuracy",
+                "macro_f1",
+                "matthews",
+                "seconds",
+            )
+        },
+        **{
+            name: first[name]
+            for name in (
+                "model",
+                "features",
+                "parameters",
+                "size_bytes",
+                "latency_ms",
+            )
+        },
+    }
+
+
+def _student(student):
+    names = ("epochs", "batch_size", "learning_rate")
+    return {name: getattr(student, name) for name in names}
+
+
+def _teacher(task, teacher, files):
+    test = teacher.logits["test"], task.encoded["test"].labels
+    reliability = significance.reliability(*test)
+    model = teacher.model
+    return {
+        "source": teacher.source,
+        **task.accuracies(teacher.logits),
+        **significance.class_scores(*test),
+        "ece": reliability["ece"],
+        "reliability": reliability,
+        "parameters": None if model is None else model.count_params(),
+        "file": files.get(TEACHER, {}).get("files", {}).get("float32"),
+    }

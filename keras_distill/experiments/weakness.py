@@ -1,0 +1,83 @@
+"""When a teacher is not worth imitating, and what to do then."""
+
+import dataclasses
+import statistics
+
+from keras_distill.experiments import results
+from keras_distill.experiments.cells import CONTROL
+from keras_distill.experiments.floor import LINEAR
+
+SOFT_ADVICE = "A better teacher would give the students more."
+ADVICE = (
+    "Fine-tune it longer (`--teacher-minutes`, `--teacher-epochs`, "
+    "`--teacher-learning-rate`), take a pretrained one (`--teacher`), or go on "
+    "with it by `--keep-weak-teacher`."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Weakness:
+    """What does better on dev than the teacher.
+
+    Args:
+        told: String, a sentence on it.
+        ends: Boolean. Whether it has seen no more labels than the students:
+            then the teacher has nothing to give them. What has seen all
+            labels, as the teacher has, is no reason not to imitate it where
+            the students see few.
+    """
+
+    told: str
+    ends: bool
+
+
+def of(task, teacher, floors, controls):
+    """How weak a teacher is, judged on dev; None if nothing does better.
+
+    Args:
+        task: `Task`.
+        teacher: `Teacher`.
+        floors: Dict of `floor.Floor`.
+        controls: List of `Finished`, students on labels alone.
+
+    Returns:
+        `Weakness` or None.
+    """
+    accuracy = task.score(teacher.logits["dev"], "dev")
+    better = [
+        (value, name, ends)
+        for value, name, ends in _rivals(floors, controls)
+        if value > accuracy
+    ]
+    if not better:
+        return None
+    # One that ends the run is told before a better one that does not.
+    value, name, ends = max(better, key=lambda rival: (rival[2], rival[0]))
+    told = (
+        f"the teacher's accuracy on dev, {100 * accuracy:.1f} %, is below "
+        f"that of {name}, {100 * value:.1f} %"
+    )
+    if ends:
+        told = f"{told}, so there is little to imitate"
+    return Weakness(f"{told}. {ADVICE if ends else SOFT_ADVICE}", ends)
+
+
+def _rivals(floors, controls):
+    """Triples of a score on dev, a name, and whether it ends the run."""
+    for name, found in floors.items():
+        seen = found.results[0]["labels"]
+        yield (
+            found.mean("dev_accuracy"),
+            f"the linear model ({seen:,} labels)",
+            name == LINEAR,
+        )
+    for name, cells in results.by_student(controls):
+        for _, group in results.by_arm(cells):
+            sound = results.whole(group)
+            if sound:
+                seen = sound[0].result["labels"]
+                yield (
+                    statistics.mean(f.result["dev_accuracy"] for f in sound),
+                    f"{name} on labels alone ({seen:,} labels)",
+                    sound[0].cell.role == CONTROL,
+                )

@@ -1,0 +1,57 @@
+"""The teacher's logits, beside the labels."""
+
+from keras_distill import losses
+from keras_distill._checks import check_between
+from keras_distill.recipes.base import Recipe
+
+# Below, the teacher's probabilities are one class; above, all are the same.
+TEMPERATURES = (0.01, 1000)
+
+
+def kd(temperature=4.0, hard_weight=0.5, soft_weight=0.5):
+    """Knowledge distillation: the teacher's probabilities at a temperature.
+
+    Args:
+        temperature: Float, divides both models' logits; the divergence is
+            multiplied by its square.
+        hard_weight: Float, of the cross-entropy with the labels.
+        soft_weight: Float, of the divergence.
+
+    Returns:
+        `Recipe`.
+
+    Example:
+
+    >>> kd(temperature=2.0).name
+    'KD'
+
+    Reference:
+        Hinton et al., 2015, https://arxiv.org/abs/1503.02531, section 2.
+    """
+    check_between("temperature", temperature, *TEMPERATURES)
+    return Recipe("KD", losses.ForwardKL(temperature), hard_weight, soft_weight)
+
+
+def mse(temperature=1.0, hard_weight=0.5, soft_weight=0.5):
+    """The squared error to the teacher's logits.
+
+    Args:
+        temperature: Float, divides both models' logits.
+        hard_weight: As in `kd`.
+        soft_weight: Float, of the squared error.
+
+    Returns:
+        `Recipe`.
+
+    Example:
+
+    >>> mse().name
+    'logit MSE'
+
+    Reference:
+        Ba and Caruana, 2014, https://arxiv.org/abs/1312.6184, eq. 1.
+    """
+    check_between("temperature", temperature, *TEMPERATURES)
+    return Recipe(
+        "logit MSE", losses.LogitsMSE(temperature), hard_weight, soft_weight
+    )

@@ -1,0 +1,184 @@
+"""How a small model comes about, and how long it is trained."""
+
+import dataclasses
+import types
+from collections.abc import Callable
+
+import keras
+
+from keras_distill._checks import check_choice
+from keras_distill._checks import check_integer
+from keras_distill._checks import check_learning_rate
+from keras_distill.students._inputs import table_width
+
+# Beyond these is a slip of the keyboard, which would end in a traceback late.
+MOST, WIDEST = 10**6, 2**16
+AUTO_RANK = 128
+# Fields of a student that starts from a pretrained table: a rate that does not
+# wipe it out.
+PRETRAINED = types.MappingProxyType(
+    {"embeddings": "auto", "learning_rate": 1e-3, "width": 128}
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Student:
+    """A way to make a small model for a task, and the length of its training.
+
+    A new kind is one file and one line in `students.KINDS`: a subclass with
+    its own sizes as fields, which become options of the command line, with
+    `build` and, where its states can be matched, `hidden_states`.
+
+    Args:
+        epochs: Integer. The training takes as many steps as this many passes
+            over the train part, labelled or not; dev is scored after each.
+        batch_size: Integer.
+        learning_rate: Float, the peak of Adam's: it rises for a tenth of the
+            steps, then falls to 0.
+    """
+
+    epochs: int = 10
+    batch_size: int = 64
+    learning_rate: float = 2e-3
+
+    # What reports call it.
+    title = "student"
+    # Whether it starts as a part of the teacher, and is fine-tuned as that is.
+    copies_layers = False
+    # Where nobody has chosen the epochs: few rows are passed over more often,
+    # until there are so many steps, or so many passes.
+    fewest_steps, most_epochs = 1500, 30
+    # Its fields where the teacher is pretrained.
+    with_pretrained = types.MappingProxyType({})
+
+    def __post_init__(self):
+        check_integer("epochs", self.epochs, 1, MOST)
+        check_integer("batch_size", self.batch_size, 1, MOST)
+        check_learning_rate("learning_rate", self.learning_rate)
+
+    def check_backbone(self, kind):
+        """Raises `ValueError` if `build` cannot use such a teacher.
+
+        Args:
+            kind: KerasHub class of the teacher's backbone; None where it is
+                not known before the teacher is loaded.
+        """
+
+    def build(self, task, teacher):
+        """A new, built `keras.Model`.
+
+        The global seed is set before: one seed, one set of initial weights
+        for all recipes.
+
+        Args:
+            task: `tasks.Task`.
+            teacher: `keras.Model`, or None where only its logits are known.
+        """
+        raise NotImplementedError
+
+    def own_options(self):
+        """Its fields as they are typed on a command line, for messages."""
+        shared = {field.name for field in dataclasses.fields(Student)}
+        fields = (field.name for field in dataclasses.fields(self))
+        own = sorted(name for name in fields if name not in shared)
+        return " and ".join(f"`--{name.replace('_', '-')}`" for name in own)
+
+    @property
+    def has_hidden_states(self):
+        """Whether its states can be matched with a teacher's."""
+        return type(self).hidden_states is not Student.hidden_states
+
+    def hidden_states(self, model):
+        """Places in a built model that a teacher's hidden states fit.
+
+        Args:
+            model: What `build` gave.
+
+        Returns:
+            List as `kd.hidden_states` gives it, embeddings first; one place
+            for the last state alone; empty where there is none.
+        """
+        del model
+        return []
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Custom(Student):
+    """A student that a function builds.
+
+    Args:
+        builder: Callable from the task and the teacher to a new, built
+            `keras.Model`.
+        title: String, for reports.
+
+    Example:
+
+    >>> import keras_distill as kd
+    >>> def small(task, teacher):
+    ...     return kd.students.text_cnn(task.num_outputs, (50, 8), filters=8)
+    >>> Custom(builder=small, epochs=3).epochs
+    3
+    """
+
+    builder: Callable
+    title: str = "student"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not callable(self.builder) or isinstance(self.builder, keras.Model):
+            raise ValueError(
+                "A student must be a `kd.students.Student`, or a callable from "
+                "task and teacher that gives a new model each time: one model "
+                "cannot be trained twice from the start. "
+                f"Received: {self.builder!r}"
+            )
+
+    def build(self, task, teacher):
+        return self.builder(task, teacher)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokenStudent(Student):
+    """What students with a table of token embeddings share.
+
+    Args:
+        width: Integer, of embeddings and filters, states or n-grams.
+        embeddings: `"random"`, new ones; `"teacher"`, a copy of the teacher's,
+            as wide as there: `width` is then that of filters, states or n-grams
+            alone; or `"auto"`, the teacher's where it has a table, and at most
+            `AUTO_RANK` columns of it.
+        embedding_rank: Integer, columns of the table, which a linear map then
+            widens; or None for a whole table.
+    """
+
+    width: int = 64
+    embeddings: str = "random"
+    embedding_rank: int | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_integer("width", self.width, 1, WIDEST)
+        check_choice(
+            "embeddings", self.embeddings, ("random", "teacher", "auto")
+        )
+        if self.embedding_rank is not None:
+            check_integer("embedding_rank", self.embedding_rank, 1, WIDEST)
+
+    def table(self, task, teacher):
+        """The embeddings and the rank that the functions take."""
+        rank = self.embedding_rank
+        if self.embeddings == "teacher":
+            return teacher, rank
+        if self.embeddings == "auto" and teacher is not None:
+            width = table_width(teacher)
+            if width is not None:
+                if rank is None and width > AUTO_RANK:
+                    rank = AUTO_RANK
+                return teacher, rank
+        vocabulary = task.preprocessor.tokenizer.vocabulary_size()
+        return (vocabulary, self.width), rank
+
+
+def as_student(value):
+    """A `Student`, made from a callable where need be."""
+    return value if isinstance(value, Student) else Custom(builder=value)
