@@ -24,7 +24,6 @@ from keras_distill.export.options import ExportOptions
 from keras_distill.export.recurrence import portable_recurrence
 from keras_distill.export.report import compare
 
-RNG = np.random.default_rng(0)
 LENGTH = 8
 WORDS = ["the", "film", "is", "good", "bad", "dull", "fun", "not", "very"]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
@@ -33,8 +32,9 @@ LABELS = ["negative", "neutral", "positive"]
 
 def randomise(model, scale=0.5):
     """Weights large enough that the examples' predictions differ."""
+    rng = np.random.default_rng(0)
     for variable in model.trainable_variables:
-        variable.assign(RNG.normal(size=variable.shape, scale=scale))
+        variable.assign(rng.normal(size=variable.shape, scale=scale))
     return model
 
 
@@ -82,8 +82,9 @@ def preprocessor():
 
 
 def token_ids(rows=12, length=LENGTH):
-    ids = RNG.integers(5, 50, (rows, length))
-    lengths = RNG.integers(1, length + 1, (rows, 1))
+    rng = np.random.default_rng(1)
+    ids = rng.integers(5, 50, (rows, length))
+    lengths = rng.integers(1, length + 1, (rows, 1))
     ids = np.where(np.arange(length) < lengths, ids, 0)
     return {
         "token_ids": ids,
@@ -185,11 +186,8 @@ def test_litert_of_every_kind(name, quantization, length, request, tmp_path):
         sequence_length=length,
         min_agreement=0.8,
     )
-    bounds = {None: 1e-4, "float16": 0.1, "dynamic": 2.0, "int8": 2.0}
-    if name == "wide":
-        # The means of n-grams are small beside the maxima of convolutions, and
-        # both have one scale.
-        bounds["int8"] = 4.0
+    # One wrong int8 operation is enough for a difference of 2.
+    bounds = {None: 1e-4, "float16": 0.01, "dynamic": 0.1, "int8": 0.5}
     assert report.max_difference < bounds[quantization]
 
 

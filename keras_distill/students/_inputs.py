@@ -52,13 +52,34 @@ def embedded_sum(token_ids, padding_mask, embeddings, rank, dtype):
         dtype: The layers' dtype policy.
 
     Returns:
-        Keras tensors of shapes `[batch, dim]` and (how many tokens)
+        Keras tensors of shapes `[batch, dim]` and (how many tokens, int32)
         `[batch, 1]`.
     """
     lookup, project = _layers_of(embeddings, rank, dtype)
-    vectors, mask = _masked(lookup, token_ids, padding_mask)
+    vectors, _ = _masked(lookup, token_ids, padding_mask)
     total = ops.sum(vectors, axis=1)
-    return total if project is None else project(total), ops.sum(mask, axis=1)
+    count = ops.sum(padding_mask, axis=1, keepdims=True)
+    return total if project is None else project(total), count
+
+
+def divide_by_count(total, count):
+    """`total / count`, and 0 where nothing was counted.
+
+    No division: LiteRT's for int8 gives a dividend of minus one step for the
+    smallest number there is. Its power is float32 there, so the count is exact,
+    and half the exponent twice leaves the int8 factor steps enough for long
+    texts.
+
+    Args:
+        total: Keras tensor of shape `[batch, dim]`.
+        count: Keras tensor of shape `[batch, 1]`, int32.
+
+    Returns:
+        Keras tensor of shape `[batch, dim]`.
+    """
+    count = ops.cast(ops.maximum(count, 1), total.dtype)
+    root = ops.power(count, -0.5)
+    return total * root * root
 
 
 def table_width(teacher):

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_distill._checks import check_integer
+from keras_distill.students._inputs import divide_by_count
 
 WIDTH = 32
 ORDERS = (2, 3)
@@ -47,7 +48,8 @@ def ngram_sum(
         dtype: The table's dtype policy.
 
     Returns:
-        Keras tensors of shapes `[batch, width]` and (the count) `[batch, 1]`.
+        Keras tensors of shapes `[batch, width]` and (the count, int32)
+        `[batch, 1]`.
     """
     rows, counted = _hashes(token_ids, padding_mask, orders)
     table = keras.layers.Embedding(
@@ -55,13 +57,14 @@ def ngram_sum(
     )
     vectors = table(ops.mod(rows, buckets))
     mask = ops.expand_dims(ops.cast(counted, vectors.dtype), axis=-1)
-    return ops.sum(vectors * mask, axis=1), ops.sum(mask, axis=1)
+    count = ops.sum(counted, axis=1, keepdims=True)
+    return ops.sum(vectors * mask, axis=1), count
 
 
 def ngram_mean(token_ids, padding_mask, buckets, dtype=None):
     """The mean of those vectors; 0 for a text without n-grams."""
     total, count = ngram_sum(token_ids, padding_mask, buckets, dtype=dtype)
-    return total / ops.maximum(count, 1.0)
+    return divide_by_count(total, count)
 
 
 def _hashes(token_ids, padding_mask, orders):

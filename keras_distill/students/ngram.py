@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_distill._checks import check_integer
 from keras_distill.students._inputs import check_dropout
+from keras_distill.students._inputs import divide_by_count
 from keras_distill.students._inputs import embedded_sum
 from keras_distill.students._inputs import token_inputs
 from keras_distill.students._ngrams import ORDERS
@@ -130,7 +131,7 @@ def ngram(  # noqa: PLR0913 - What the two tables are, and what follows them.
     total, ngrams = ngram_sum(
         token_ids, padding_mask, buckets, width, orders, dtype
     )
-    x = (x + total) / ops.maximum(tokens + ngrams, 1.0)
+    x = divide_by_count(x + total, ops.add(tokens, ngrams))
     x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
     if hidden is not None:
         x = keras.layers.Dense(
