@@ -25,7 +25,6 @@ from keras_distill.cli.distill import command
 from keras_distill.cli.distill.options import Distill
 from keras_distill.cli.shared import choices
 from keras_distill.cli.shared import native_log
-from keras_distill.cli.shared.options import Learning
 from keras_distill.cli.shared.screen import Screen
 from keras_distill.experiments import cells
 from keras_distill.experiments import distilling
@@ -539,13 +538,6 @@ def test_transfer_set_comes_between_data_and_signal(tmp_path):
         phases = Prepared(chosen, folder).phases()
     names = [phase.name for phase in phases]
     assert names == ["data", "transfer", "teacher", "signal"]
-    epochs = [
-        choices.students(["shrink"], Learning(), prepared, [kd.recipes.kd()])[
-            "shrink"
-        ].epochs
-        for prepared in (Preparation(), chosen)
-    ]
-    assert epochs == [4, 12]
 
 
 class FewTexts:

@@ -142,9 +142,7 @@ def test_rows_of_n_grams_are_the_students_own():
     assert (ngram.epochs, ngram.learning_rate) == (20, 5e-3)
 
 
-def test_transfer_text_takes_more_steps():
-    prepared = Preparation(transfer="augment:5")
-    assert students_of(prepared, options_of())["text_cnn"].epochs == 30
+def test_a_smoke_test_has_one_seed():
     assert command._seeds(options_of(smoke=True)) == (0,)
 
 

@@ -25,17 +25,15 @@ def of_student(kind, preparation, recipes):
     Example:
 
     >>> import keras_distill as kd
-    >>> chosen = kd.experiments.Preparation(transfer="augment:20")
+    >>> chosen = kd.experiments.Preparation(smoke=True)
     >>> of_student(kd.students.TextCNN, chosen, [kd.recipes.kd()])
-    {'epochs': 30}
+    {'epochs': 1, 'width': 8}
     """
     own = {field.name: field.default for field in dataclasses.fields(kind)}
     epochs = 1 if preparation.smoke else own["epochs"]
     fewest = max(recipe.fewest_epochs for recipe in recipes)
     if fewest > epochs:
         epochs = fewest if preparation.smoke else max(fewest, Student.epochs)
-    if preparation.has_transfer_set and not preparation.smoke:
-        epochs *= LONGER
     found = {"epochs": epochs}
     if preparation.source.kind != EMBEDDED:
         # New embeddings would have to learn from the labels what a pretrained
@@ -51,12 +49,13 @@ def of_student(kind, preparation, recipes):
     return found
 
 
-def for_rows(student, rows):
+def for_rows(student, rows, has_transfer_set=False):
     """A student that passes over few rows more often.
 
     Args:
         student: `Student`, whose epochs nobody has chosen.
         rows: Integer, the rows of the train part.
+        has_transfer_set: Boolean. Whether there is text beside that part.
 
     Returns:
         `Student`.
@@ -68,5 +67,6 @@ def for_rows(student, rows):
     24
     """
     steps = math.ceil(rows / student.batch_size)
-    epochs = min(student.most_epochs, math.ceil(student.fewest_steps / steps))
-    return dataclasses.replace(student, epochs=max(student.epochs, epochs))
+    fewest = min(student.most_epochs, math.ceil(student.fewest_steps / steps))
+    epochs = student.epochs * (LONGER if has_transfer_set else 1)
+    return dataclasses.replace(student, epochs=max(epochs, fewest))

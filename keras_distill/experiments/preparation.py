@@ -26,8 +26,8 @@ PACKAGES = ("numpy", "keras", "tensorflow", "keras-hub", "tensorflow-datasets")
 class Preparation:
     """Which data, which teacher, and how it is taught; checked at once.
 
-    `"auto"` is replaced by what is decided, but for a length that the data
-    decide: `Prepared` knows it once they are read.
+    `"auto"` is replaced by what is decided, but for a length and a transfer
+    set that the data decide: `Prepared` knows them once they are read.
 
     Args:
         teacher: String, as `TeacherSource` takes it. It is fine-tuned on the
@@ -42,7 +42,9 @@ class Preparation:
             8 between 16 and 128, at most what the teacher can read.
         vocabulary: As of `TeacherSource`.
         transfer: String such as `"augment:20"`: so many variations of each
-            train text are further text without labels. None: none.
+            train text are further text without labels. `"auto"`: up to 20, for
+            40,000 texts in all, and none with the embedded teacher or with
+            `unlabelled`. None: none.
         unlabelled: Path of a file with texts without labels. None: none.
         teacher_epochs: Integer, passes over the labelled rows, or `"auto"`: as
             long as dev improves, and not at all for a teacher that knows the
@@ -98,7 +100,9 @@ class Preparation:
     def _defaults(self):
         embedded = self.teacher == sources.EMBEDDED
         docstrings = self.data == DOCSTRINGS
+        no_texts = embedded or self.smoke or self.unlabelled is not None
         found = {
+            "transfer": None if no_texts else AUTO,
             "labels": 1000 if docstrings else None,
             "sequence_length": 32 if docstrings else AUTO,
             "teacher_epochs": None,
@@ -185,7 +189,7 @@ class Preparation:
 
     @property
     def has_transfer_set(self):
-        """Whether there is text that is in none of the data's parts."""
+        """Whether there may be text that is in none of the data's parts."""
         return self.transfer is not None or self.unlabelled is not None
 
     def of(self, *names):

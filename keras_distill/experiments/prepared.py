@@ -42,8 +42,10 @@ class Prepared:
     def task(self):
         """`Task`, with the transfer set."""
         found = self._task_without_transfer()
+        texts = []
         if self.preparation.has_transfer_set:
             texts = _files.read_json(self.folder.path / TRANSFER_TEXTS)
+        if texts:
             found.encoded[TRANSFER] = encode_transfer(texts, found.preprocessor)
             found.notes += (self._transfer_note(len(texts)),)
         return found
@@ -62,13 +64,25 @@ class Prepared:
 
     def settings(self):
         """Those of the preparation, with what was decided by the data."""
-        decided = {"sequence_length": self.sequence_length}
+        times = self._variations
+        decided = {
+            "sequence_length": self.sequence_length,
+            "transfer": times and f"augment:{times}",
+        }
         return self.preparation.settings() | decided
 
+    @property
+    def _variations(self):
+        chosen = self.preparation.transfer
+        if chosen == AUTO:
+            return transfer_set.for_rows(
+                self.folder.result("data")["rows"]["train"]
+            )
+        return transfer_set.variations(chosen)
+
     def _transfer_note(self, count):
-        chosen = self.preparation
-        times = transfer_set.variations(chosen.transfer)
-        return transfer_set.note(count, times, chosen.unlabelled)
+        unlabelled = self.preparation.unlabelled
+        return transfer_set.note(count, self._variations, unlabelled)
 
     @functools.cached_property
     def model(self):
@@ -179,7 +193,7 @@ class Prepared:
         chosen = self.preparation
         texts, given = transfer_set.make(
             self._task_without_transfer().splits,
-            transfer_set.variations(chosen.transfer),
+            self._variations,
             chosen.unlabelled,
             chosen.text_column,
             chosen.smoke,

@@ -10,25 +10,49 @@ from keras_distill.data import tables
 
 SEED = 0
 SMOKE_TEXTS = 240
+AUTO = "auto"
+# Text made from text ends to help where there is much of it already, and the
+# teacher has to read all of it.
+WANTED_TEXTS = 40_000
+MOST_VARIATIONS = 20
 
 
 def variations(text):
-    """The number in `augment:20`; None for None.
+    """The number in `augment:20`; None for None, and for `auto`.
 
     Raises:
         UsageError: It is written in another way, or out of range.
     """
-    if text is None:
+    if text is None or text == AUTO:
         return None
     kind, _, times = text.partition(":")
     fits = kind == "augment" and times.isdecimal() and len(times) <= 4
     if not fits or not int(times):
         raise UsageError(
-            "`--transfer` must be 'augment:' and how many variations of each "
-            "train text, from 1 to 9999, such as augment:20. "
+            "`--transfer` must be 'auto', or 'augment:' and how many "
+            "variations of each train text, from 1 to 9999, such as "
+            "augment:20. "
             f"Received: transfer={text!r}"
         )
     return int(times)
+
+
+def for_rows(rows):
+    """How many variations of each text are worth their time.
+
+    Args:
+        rows: Integer, the rows of the train part.
+
+    Returns:
+        Integer, or None for none.
+
+    Example:
+
+    >>> [for_rows(rows) for rows in (500, 5_000, 50_000)]
+    [20, 8, None]
+    """
+    times = min(MOST_VARIATIONS, WANTED_TEXTS // max(rows, 1))
+    return times if times > 1 else None
 
 
 def make(splits, times, unlabelled, text_column, smoke=False):
@@ -37,7 +61,7 @@ def make(splits, times, unlabelled, text_column, smoke=False):
     Args:
         splits: `data.TextSplits`.
         times: Integer, variations of each text, or None.
-        unlabelled: Path of a file of texts, or None.
+        unlabelled: Path of a file of texts, or None. Neither: no texts.
         text_column: String, the column of a table with the text, or None.
         smoke: Boolean. A few only.
 
@@ -48,6 +72,8 @@ def make(splits, times, unlabelled, text_column, smoke=False):
         UsageError: The file cannot be read, or nothing is left.
     """
     given = read(unlabelled, text_column)
+    if not given and not times:
+        return [], 0
     texts = augment.transfer_set(
         splits.train.texts,
         times=times or 0,

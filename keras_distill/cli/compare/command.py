@@ -31,7 +31,8 @@ def run(options, screen):
     what, redo = options.what, options.run.redo
     _check(options)
     named = recipes(options)
-    chosen = choices.preparation(options)
+    wants_texts = not named or any(name.endswith(TRANSFER) for name in named)
+    chosen = choices.preparation(options, what.student if wants_texts else ())
     students = {
         student.title: student
         for student in choices.students(

@@ -27,7 +27,7 @@ def run(options, screen):
     what, redo = options.what, options.run.redo
     values = taught_by(options)
     recipe = choices.recipe(what.method, values, "--method")
-    chosen = choices.preparation(options)
+    chosen = choices.preparation(options, [what.student])
     students = choices.students(
         [what.student], options.learning, chosen, [recipe]
     )

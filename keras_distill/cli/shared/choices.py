@@ -11,13 +11,23 @@ from keras_distill.cli.shared.options import flag
 from keras_distill.cli.shared.options import given
 from keras_distill.experiments import defaults
 from keras_distill.experiments.preparation import Preparation
+from keras_distill.tasks.base import TRANSFER
 
 
-def preparation(options):
-    """The `Preparation` of the options of a command."""
+def preparation(options, students=()):
+    """The `Preparation` of the options of a command.
+
+    Args:
+        options: The options of a command.
+        students: Names of students that would learn from text made for them.
+    """
     values = {}
     for group in (options.texts, options.transfer, options.teaching):
         values |= vars(group)
+    kinds = [_kinds.load(_kinds.STUDENTS[name]) for name in students]
+    if values["transfer"] == AUTO and all(k.copies_layers for k in kinds):
+        # Copied layers know before their first step what such text would teach.
+        values["transfer"] = None
     return Preparation(
         teacher=options.what.teacher,
         data=options.what.data,
@@ -70,8 +80,9 @@ def for_rows(students, options, task):
     if options.run.smoke or options.learning.epochs != AUTO:
         return students
     rows = len(task.encoded["train"])
+    further = TRANSFER in task.encoded
     return {
-        name: defaults.for_rows(student, rows)
+        name: defaults.for_rows(student, rows, further)
         for name, student in students.items()
     }
 

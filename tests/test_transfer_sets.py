@@ -1,0 +1,105 @@
+"""How much text is made where nobody says, and what follows from it."""
+
+import dataclasses
+
+import pytest
+import tiny_runs
+
+from keras_distill import students
+from keras_distill._watcher import Watcher
+from keras_distill.cli.cache.options import Cache
+from keras_distill.cli.compare import options as compare
+from keras_distill.cli.distill import options as distill
+from keras_distill.cli.shared import choices
+from keras_distill.cli.shared.options import Transfer
+from keras_distill.experiments import Preparation
+from keras_distill.experiments import Prepared
+from keras_distill.experiments import defaults
+from keras_distill.experiments import transfer
+from keras_distill.experiments.prepared import open_folder
+from keras_distill.tasks.base import TRANSFER
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [(0, 20), (2_000, 20), (2_001, 19), (20_000, 2), (20_001, None)],
+)
+def test_as_many_variations_as_make_enough_texts(rows, expected):
+    assert transfer.for_rows(rows) == expected
+
+
+@pytest.mark.parametrize(
+    ("student", "rows", "more", "expected"),
+    [
+        (students.TextCNN(), 20_000, False, 10),
+        (students.TextCNN(), 20_000, True, 30),
+        (students.TextCNN(), 500, True, 30),
+        (students.Shrink(), 20_000, True, 12),
+    ],
+)
+def test_more_text_takes_more_steps(student, rows, more, expected):
+    assert defaults.for_rows(student, rows, more).epochs == expected
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The options that name a pretrained teacher and a file of data."""
+    teacher = tiny_runs.saved_teacher(tmp_path / "teacher")
+    texts = tiny_runs.write_texts(tmp_path / "texts")
+    return {"teacher": str(teacher), "data": str(texts)}
+
+
+def decided(kind, files, names=(), **changed):
+    what = dataclasses.replace(kind().what, **files)
+    options = dataclasses.replace(kind(), what=what, **changed)
+    return choices.preparation(options, names).transfer
+
+
+@pytest.mark.parametrize("kind", [distill.Distill, compare.Compare])
+def test_who_gets_text_made_unasked(kind, files, tmp_path):
+    assert decided(kind, files, ["text_cnn"]) == "auto"
+    assert decided(kind, files, ["shrink", "ngram"]) == "auto"
+    assert decided(kind, files, ["shrink"]) is None
+    assert decided(kind, files) is None
+    assert decided(Cache, files) is None
+    embedded = {**files, "teacher": "embedded"}
+    assert decided(kind, embedded, ["text_cnn"]) is None
+    smoke = dataclasses.replace(kind().run, smoke=True)
+    assert decided(kind, files, ["text_cnn"], run=smoke) is None
+    path = tmp_path / "more.txt"
+    path.write_text("further text\n")
+    own = Transfer(unlabelled=path)
+    assert decided(kind, files, ["text_cnn"], transfer=own) is None
+    asked = Transfer(transfer="augment:2")
+    assert decided(kind, files, ["shrink"], transfer=asked) == "augment:2"
+
+
+def prepared(folder, files, **chosen):
+    """Settings and task, once with and once without what is in the folder."""
+    found = []
+    for _ in range(2):
+        preparation = Preparation(**files, **chosen)
+        with open_folder(folder, "distill", preparation) as opened:
+            ready = Prepared(preparation, opened)
+            phases = ready.phases(Watcher())
+            opened.execute(phases[:2], Watcher())
+            assert [phase.name for phase in phases][:2] == ["data", TRANSFER]
+            found.append((ready.settings()["transfer"], ready.task))
+    (first, task), (second, again) = found
+    assert first == second
+    assert task.hashes() == again.hashes()
+    return first, task
+
+
+def test_the_rows_decide(files, tmp_path, monkeypatch):
+    chosen, task = prepared(tmp_path / "few", files, transfer="auto")
+    assert chosen == "augment:20"
+    assert len(task.encoded[TRANSFER]) > len(task.encoded["train"])
+    assert "up to 20 variations of each train text" in task.notes[-1]
+    rows = len(task.encoded["train"])
+    monkeypatch.setattr(transfer, "WANTED_TEXTS", 2 * rows - 1)
+    chosen, task = prepared(tmp_path / "many", files, transfer="auto")
+    assert chosen is None
+    assert TRANSFER not in task.encoded
+    assert not task.has_transfer()
+    assert not any("Transfer set" in note for note in task.notes)
