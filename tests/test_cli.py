@@ -26,7 +26,7 @@ from keras_distill.cli.distill.options import Distill
 from keras_distill.cli.shared import choices
 from keras_distill.cli.shared import native_log
 from keras_distill.cli.shared.screen import Screen
-from keras_distill.experiments import cells
+from keras_distill.experiments import bench
 from keras_distill.experiments import distilling
 from keras_distill.experiments import engine
 from keras_distill.experiments import exports
@@ -464,9 +464,10 @@ def students_of(options, recipe, seeds=(0,), labels=6):
     kind = options.pop("kind", kd.students.TextCNN)
     task = tiny_text.task()
     keras.utils.set_random_seed(options.pop("teacher_seed", 0))
-    bench = cells.Bench(task, tiny_text.teacher(task, tiny_text.encoder(task)))
+    teacher = tiny_text.teacher(task, tiny_text.encoder(task))
+    trainer = bench.Bench(task, teacher)
     return {
-        cell.name: bench.made_with(cell)
+        cell.name: trainer.made_with(cell)
         for cell in distilling.cells(
             task, kind(**options), recipe, labels, seeds
         )
@@ -679,7 +680,7 @@ def check_report(path, names, seeds):
 
 @pytest.mark.large
 def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
-    real = cells.Bench.train
+    real = bench.Bench.train
     trained = []
 
     def train(bench, cell, *args):
@@ -688,7 +689,7 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
             raise KeyboardInterrupt
         return real(bench, cell, *args)
 
-    monkeypatch.setattr(cells.Bench, "train", train)
+    monkeypatch.setattr(bench.Bench, "train", train)
     arguments = ["--labels", "20", "--seeds", "3", "5", "--epochs", "2"]
     code, _, err = call(*arguments)
     assert code == 130

@@ -20,7 +20,7 @@ from keras_distill.experiments import Watcher
 from keras_distill.experiments import configurations
 from keras_distill.experiments import default_recipes
 from keras_distill.experiments import training
-from keras_distill.experiments.cells import Bench
+from keras_distill.experiments.bench import Bench
 from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.descriptions import describe
 from keras_distill.recipes import Recipe

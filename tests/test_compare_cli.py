@@ -19,7 +19,7 @@ from keras_distill.cli.compare import options as options_module
 from keras_distill.cli.compare.options import Compare
 from keras_distill.cli.shared import choices
 from keras_distill.cli.shared.options import Learning
-from keras_distill.experiments import cells
+from keras_distill.experiments import bench
 from keras_distill.experiments import comparing
 from keras_distill.experiments import configurations
 from keras_distill.experiments import engine
@@ -227,7 +227,7 @@ def test_the_teacher_is_not_trained_for_what_cannot_be(
 
 @pytest.mark.large
 def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
-    real, trained = cells.Bench.train, []
+    real, trained = bench.Bench.train, []
 
     def train(bench, cell, *args):
         trained.append(cell.name)
@@ -235,7 +235,7 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
             raise KeyboardInterrupt
         return real(bench, cell, *args)
 
-    monkeypatch.setattr(cells.Bench, "train", train)
+    monkeypatch.setattr(bench.Bench, "train", train)
     arguments = ["--labels", "20", "--seeds", "2", "--epochs", "2"]
     arguments += ["--arms", "hard", "kd", "hard+transfer", "kd+transfer"]
     code, _, err = call(*arguments)

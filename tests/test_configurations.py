@@ -14,7 +14,7 @@ import tiny_text
 import keras_distill as kd
 from keras_distill import losses
 from keras_distill import recipes
-from keras_distill.experiments.cells import Bench
+from keras_distill.experiments.bench import Bench
 from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.configurations import configuration
 from keras_distill.experiments.configurations import of_match

@@ -12,7 +12,7 @@ from keras_distill._errors import UsageError
 from keras_distill.cli import main
 from keras_distill.experiments import Teacher
 from keras_distill.experiments import training
-from keras_distill.experiments.cells import Bench
+from keras_distill.experiments.bench import Bench
 from keras_distill.students import TextCNN
 
 SIZES = {"train": 60, "dev": 20, "test": 20}

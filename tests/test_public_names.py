@@ -31,9 +31,9 @@ NAMES = {
         forward_kl generalized_jsd reverse_kl skew_kl skew_reverse_kl
         soft_cross_entropy total_variation""",
     "experiments": """Cell LanguageModelSettings Phase Preparation Prepared
-        RunFolder Teacher TeacherSource Watcher compare default_recipes distill
-        distill_language_model fine_tune fine_tune_adaptively
-        prepare""",
+        RunFolder Teacher TeacherSource Tuned Watcher compare default_recipes
+        distill distill_language_model fine_tune fine_tune_adaptively
+        prepare tune""",
     "export": """ExportError ExportReport litert measure_latency model_card
         saved_model""",
     "gkd": """DatasetResponses GKDDistiller GKDPreprocessor Generator

@@ -10,7 +10,7 @@ import tiny_text
 from keras_distill import _kinds
 from keras_distill import recipes
 from keras_distill import students
-from keras_distill.experiments.cells import Bench
+from keras_distill.experiments.bench import Bench
 from keras_distill.experiments.cells import Cell
 from keras_distill.students import BiLSTM
 from keras_distill.students import Custom

@@ -24,3 +24,5 @@ from keras_distill.experiments.run_folder import RunFolder as RunFolder
 from keras_distill.experiments.sources import TeacherSource as TeacherSource
 from keras_distill.experiments.teaching import Teacher as Teacher
 from keras_distill.experiments.teaching import fine_tune as fine_tune
+from keras_distill.experiments.tuning import Tuned as Tuned
+from keras_distill.experiments.tuning import tune as tune

@@ -12,8 +12,8 @@ from keras_distill._errors import as_usage_error
 from keras_distill._watcher import Watcher
 from keras_distill.experiments import floor
 from keras_distill.experiments import weakness
+from keras_distill.experiments.bench import Bench
 from keras_distill.experiments.cells import LARGEST_SEED
-from keras_distill.experiments.cells import Bench
 from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.run_folder import RunFolder
 from keras_distill.recipes.base import slug

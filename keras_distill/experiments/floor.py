@@ -9,9 +9,9 @@ import numpy as np
 from keras_distill import data
 from keras_distill.experiments import significance
 from keras_distill.experiments import teaching
+from keras_distill.experiments.bench import write_predictions
 from keras_distill.experiments.cells import CELLS
 from keras_distill.experiments.cells import PREDICTIONS
-from keras_distill.experiments.cells import write_predictions
 from keras_distill.experiments.phases import Phase
 
 LINEAR, ALL_LABELS = "linear", "linear_all_labels"

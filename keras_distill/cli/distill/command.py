@@ -1,11 +1,13 @@
 """`keras-distill distill`: options in, tables out."""
 
+from keras_distill import _kinds
 from keras_distill._errors import as_usage_error
 from keras_distill.cli.distill import table
 from keras_distill.cli.shared import choices
 from keras_distill.cli.shared.options import given
 from keras_distill.experiments import distilling
 from keras_distill.experiments import engine
+from keras_distill.experiments import tuning
 from keras_distill.experiments.prepared import Prepared
 from keras_distill.experiments.prepared import open_folder
 
@@ -25,6 +27,7 @@ def run(options, screen):
         UsageError: The options, the data or the teacher are wrong.
     """
     what, redo = options.what, options.run.redo
+    minutes = choices.minutes("--tune", options.run.tune)
     values = taught_by(options)
     recipe = choices.recipe(what.method, values, "--method")
     chosen = choices.preparation(options, [what.student])
@@ -46,13 +49,36 @@ def run(options, screen):
     with open_folder(what.output, "distill", chosen) as folder:
         prepared = Prepared(chosen, folder)
         folder.execute(prepared.phases(screen, check), screen, redo)
-        student = student_for(prepared.task)
+        student, tuned = student_for(prepared.task), None
+        if minutes is not None:
+            tuned = tuning.tune(
+                prepared.task,
+                prepared.teacher,
+                student,
+                folder,
+                _kinds.load(_kinds.RECIPES[what.method]),
+                minutes,
+                chosen.labels,
+                seeds[0],
+                redo,
+                screen,
+                **values,
+                **{
+                    name: value
+                    for name, value in given(options.learning).items()
+                    if name == tuning.RATE
+                },
+            )
+            student, recipe = tuned.student, tuned.recipe
+            screen.line(f"tuned: {tuned}")
         settings = {
             "student": what.student,
             **vars(student),
             "method": what.method,
             **choices.parameters(what.method),
             **values,
+            **(tuned.values if tuned else {}),
+            "tune": options.run.tune,
             "seeds": list(seeds),
             "output": str(what.output),
         }

@@ -75,6 +75,8 @@ class Run:
         seeds: One number: how many seeds, counted from 0. Several: the seeds
             themselves. Each one trains every student anew, on labels of its
             own.
+        tune: How long learning rate, temperature and weights are chosen on dev
+            before, such as 10m, 90s or 1h. What is given stays. None: as it is.
         smoke: Tiny models on a few texts: seconds, to see that everything runs.
         redo: Where the output folder holds phases made with other options, make
             them again, and those that follow from them.
@@ -84,6 +86,7 @@ class Run:
     """
 
     seeds: tuple[int, ...] = (1,)
+    tune: str | None = None
     smoke: bool = False
     redo: bool = False
     keep_weak_teacher: bool = False

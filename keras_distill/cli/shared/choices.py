@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 
 from keras_distill import _kinds
 from keras_distill._errors import UsageError
@@ -12,6 +13,8 @@ from keras_distill.cli.shared.options import given
 from keras_distill.experiments import defaults
 from keras_distill.experiments.preparation import Preparation
 from keras_distill.tasks.base import TRANSFER
+
+LONGEST_MINUTES = 10**6
 
 
 def preparation(options, students=()):
@@ -133,6 +136,29 @@ def recipe(name, values, label):
             )
     with as_usage_error(ValueError, advice="See `--help`."):
         return _kinds.load(_kinds.RECIPES[name])(**values)
+
+
+def minutes(option, text):
+    """The minutes in `10m`, `90s` or `1h`; None for None.
+
+    Raises:
+        UsageError: It is written in another way, or not positive.
+
+    Example:
+
+    >>> minutes("--tune", "90s")
+    1.5
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
+    value = found and float(found[1]) * {"s": 1 / 60, "m": 1, "h": 60}[found[2]]
+    if not value or value > LONGEST_MINUTES:
+        raise UsageError(
+            f"`{option}` must be a time such as 90s, 10m or 1h. "
+            f"Received: {text!r}"
+        )
+    return value
 
 
 def seeds(values):

@@ -1,0 +1,296 @@
+"""A bench: the task and the teacher that cells are trained on."""
+
+import dataclasses
+import functools
+import time
+
+import keras
+import numpy as np
+
+from keras_distill import _files
+from keras_distill import data
+from keras_distill._errors import UsageError
+from keras_distill.distiller import Distiller
+from keras_distill.experiments import configurations
+from keras_distill.experiments import significance
+from keras_distill.experiments import teaching
+from keras_distill.experiments import training
+from keras_distill.experiments.cells import PREDICTIONS
+from keras_distill.experiments.phases import Phase
+from keras_distill.tasks.base import TRANSFER
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """A student after its training, with the weights of the best epoch.
+
+    Args:
+        student: `keras.Model`.
+        best: `training.BestEpoch`, which has found that epoch, or not.
+        curves: Dict of lists, one value an epoch.
+        labels: Integer, how many labels it saw.
+        texts: Integer, how many rows.
+        steps: Integer, of all epochs.
+        seconds: Float, what they took.
+    """
+
+    student: keras.Model
+    best: training.BestEpoch
+    curves: dict
+    labels: int
+    texts: int
+    steps: int
+    seconds: float
+
+
+class Bench:
+    """The task and the teacher that cells are trained on.
+
+    Args:
+        task: `Task`.
+        teacher: `Teacher`.
+    """
+
+    def __init__(self, task, teacher):
+        self.task = task
+        self.teacher = teacher
+        self._built = {}
+
+    @functools.cached_property
+    def hashes(self):
+        """Dict from `texts`, `transfer`, `teacher` to what tells changes."""
+        return {**self.task.hashes(), "teacher": self.teacher.hash()}
+
+    def new_student(self, cell):
+        """The student of a cell, from its seed."""
+        task, teacher = self.task, self.teacher.model
+        keras.utils.set_random_seed(cell.seed)
+        return cell.student.build(task, teacher)
+
+    def made_with(self, cell):
+        """All that the cell's result depends on, as JSON holds it."""
+        recipe, student = cell.recipe, cell.student
+        model, of_model = self._initial(cell)
+        matches = []
+        if recipe.matches:
+            matches = recipe.matches(student, self.teacher.model, model)
+        epochs = student.epochs
+        distilled = recipe.is_distilled
+        return {
+            "recipe": {
+                "soft_loss": configurations.configuration(recipe.soft_loss),
+                "hard_weight": recipe.hard_weight if distilled else 1.0,
+                "soft_weight": recipe.soft_weight if distilled else 0.0,
+                "matches": [
+                    configurations.of_match(match, self.teacher.model, model)
+                    for match in matches
+                ],
+                "stages": configurations.configuration(
+                    recipe.stages and recipe.stages(epochs)
+                ),
+                "callbacks": configurations.configuration(recipe.callbacks),
+                "transfer": recipe.transfer,
+            },
+            "student": {
+                "epochs": epochs,
+                "batch_size": student.batch_size,
+                "learning_rate": student.learning_rate,
+                **of_model,
+            },
+            "seed": cell.seed,
+            "labels": cell.labels,
+            "texts": self.hashes["texts"],
+            "transfer texts": recipe.transfer and self.hashes["transfer"],
+            "teacher": self.hashes["teacher"]
+            if distilled or recipe.transfer
+            else None,
+        }
+
+    def _initial(self, cell):
+        """The student before training, built once for all its recipes."""
+        key = cell.student_name, cell.seed
+        if key not in self._built:
+            model = self.new_student(cell)
+            if not isinstance(model, keras.Model) or not model.built:
+                raise UsageError(
+                    "A student's `build` must give a built `keras.Model`. "
+                    f"Received: {model!r}"
+                )
+            self._built[key] = model, configurations.of_model(model)
+        return self._built[key]
+
+    def forget(self):
+        """Lets go of the students that `made_with` has built."""
+        self._built.clear()
+
+    def phase(self, cell, folder, watcher):
+        """The `Phase` that trains a cell in a run's folder."""
+        files = [
+            path.relative_to(folder)
+            for path in (
+                cell.model_file(folder),
+                cell.file(folder, PREDICTIONS),
+            )
+        ]
+        return Phase(
+            name=cell.name,
+            title=cell.title,
+            label=cell.label,
+            options=self.made_with(cell),
+            run=functools.partial(self.train, cell, folder, watcher),
+            summary=summary,
+            files=lambda result: () if "failed" in result else files,
+        )
+
+    def fit(self, cell, watcher=None):
+        """Trains a cell, and chooses its epoch on dev.
+
+        Args:
+            cell: `Cell`.
+            watcher: `Watcher`, or None.
+
+        Returns:
+            `Trained`.
+        """
+        task = self.task
+        student = self.new_student(cell)
+        labels = task.labels(cell.labels, cell.seed)
+        rows, logits = self.rows(cell.recipe, labels)
+        model, logits = self._trained(cell, student, logits)
+        steps = cell.steps(task)
+        _compile(model, cell, task, steps)
+        best = training.BestEpoch(student)
+        start = time.perf_counter()
+        curves = training.fit(
+            model,
+            training.batches(rows, cell.student.batch_size, cell.seed, logits),
+            (cell.student.epochs, steps),
+            task.encoded["dev"],
+            [*cell.recipe.schedule(cell.student.epochs), best],
+            watcher,
+        )
+        return Trained(
+            student=student,
+            best=best,
+            curves=curves,
+            labels=int((labels != data.UNLABELLED).sum()),
+            texts=len(rows),
+            steps=steps * cell.student.epochs,
+            seconds=round(time.perf_counter() - start, 2),
+        )
+
+    def train(self, cell, folder, watcher=None):
+        """Trains a cell, scores it on test once, and writes its files.
+
+        Args:
+            cell: `Cell`.
+            folder: Path of the run's folder.
+            watcher: `Watcher`, or None.
+
+        Returns:
+            Dict that JSON can hold; with `failed`, why, where the student is
+            of no use.
+        """
+        task, trained = self.task, self.fit(cell, watcher)
+        student, best = trained.student, trained.best
+        result = {
+            "labels": trained.labels,
+            "texts": trained.texts,
+            "steps": trained.steps,
+            "best_epoch": best.epoch,
+            "parameters": student.count_params(),
+            "seconds": trained.seconds,
+        }
+        if best.failure:
+            return {**result, "failed": best.failure}
+        predicted = {
+            part: training.predict(student, task.encoded[part])
+            for part in ("dev", "test")
+        }
+        if not all(np.isfinite(held).all() for held in predicted.values()):
+            return {**result, "failed": "its logits for test are not finite"}
+        training.save(student, cell.model_file(folder), task)
+        write_predictions(cell.file(folder, PREDICTIONS), predicted)
+        scores = self._scores(predicted)
+        return {**result, "curves": trained.curves, **scores}
+
+    def rows(self, recipe, labels):
+        """What a recipe learns from: rows, and the teacher's logits for them.
+
+        Args:
+            recipe: `Recipe`.
+            labels: Integer array, the train labels that the student sees.
+
+        Returns:
+            Pair of a `data.EncodedDataset` and a float array.
+        """
+        rows = self.task.encoded["train"].with_labels(labels)
+        logits = self.teacher.logits["train"]
+        known = labels != data.UNLABELLED
+        if not recipe.transfer:
+            return rows.take(np.flatnonzero(known)), logits[known]
+        if TRANSFER in self.task.encoded:
+            rows = rows.followed_by(self.task.encoded[TRANSFER])
+            logits = np.concatenate([logits, self.teacher.logits[TRANSFER]])
+        if recipe.is_distilled:
+            return rows, logits
+        known = rows.labels != data.UNLABELLED
+        guessed = self.task.pseudo_labels(logits)
+        return rows.with_labels(np.where(known, rows.labels, guessed)), logits
+
+    def _trained(self, cell, student, logits):
+        """What `fit` trains, and the logits that ride in its batches."""
+        recipe = cell.recipe
+        if not recipe.is_distilled:
+            return student, None
+        if recipe.matches is None:
+            return Distiller(teacher=None, student=student), logits
+        teacher = self.teacher.model
+        matches = recipe.matches(cell.student, teacher, student)
+        return Distiller(teacher, student, matches=matches), None
+
+    def _scores(self, predicted):
+        task, test = self.task, predicted["test"]
+        labels = task.encoded["test"].labels
+        return task.accuracies(predicted) | {
+            **significance.class_scores(test, labels),
+            "ece": significance.reliability(test, labels)["ece"],
+            "agreement": significance.agreement(
+                self.teacher.logits["test"], test
+            ),
+        }
+
+
+def write_predictions(path, logits):
+    """Leaves logits in a file, as `<part>_logits`.
+
+    Args:
+        path: Path of the file.
+        logits: Dict with an array for each part.
+    """
+    named = {f"{part}_logits": array for part, array in logits.items()}
+    with _files.complete_file(path) as draft:
+        np.savez_compressed(draft, **named)
+
+
+def summary(result):
+    """One line on the result of a cell."""
+    if "failed" in result:
+        return f"failed: {result['failed']}"
+    return f"{teaching.accuracies(result)}, {result['seconds']:.0f} s"
+
+
+def _compile(model, cell, task, steps):
+    optimizer = keras.optimizers.Adam(
+        training.warm_up_and_decay(
+            cell.student.learning_rate, steps * cell.student.epochs
+        )
+    )
+    further = {}
+    if isinstance(model, Distiller):
+        further = {
+            "soft_loss": cell.recipe.soft_loss,
+            "hard_weight": cell.recipe.hard_weight,
+            "soft_weight": cell.recipe.soft_weight,
+        }
+    training.compile_for(model, task, optimizer, **further)
