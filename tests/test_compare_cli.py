@@ -142,6 +142,18 @@ def test_rows_of_n_grams_are_the_students_own():
     assert (ngram.epochs, ngram.learning_rate) == (20, 5e-3)
 
 
+def test_new_embeddings_have_n_grams_beside_them():
+    def buckets(**given):
+        found = students_of(Preparation(), options_of(), Learning(**given))
+        return found["text_cnn"].ngram_buckets
+
+    assert buckets() == 2**14
+    assert buckets(ngram_buckets=None) is None
+    assert buckets(ngram_buckets=8) == 8
+    smoke = students_of(Preparation(smoke=True), options_of())
+    assert smoke["text_cnn"].ngram_buckets is None
+
+
 def test_a_smoke_test_has_one_seed():
     assert command._seeds(options_of(smoke=True)) == (0,)
 

@@ -40,6 +40,8 @@ def of_student(kind, preparation, recipes):
         # teacher knows of words. The embedded teacher's know the labels: with
         # them, the control would not be one.
         found |= kind.with_pretrained
+    elif not preparation.smoke:
+        found |= kind.with_embedded
     if kind.copies_layers:
         found["learning_rate"] = (
             preparation.teacher_learning_rate or preparation.usual_learning_rate

@@ -48,8 +48,9 @@ class Student:
     # Where nobody has chosen the epochs: few rows are passed over more often,
     # until there are so many steps, or so many passes.
     fewest_steps, most_epochs = 1500, 30
-    # Its fields where the teacher is pretrained.
+    # Its fields where the teacher is pretrained, and where it is not.
     with_pretrained = types.MappingProxyType({})
+    with_embedded = types.MappingProxyType({})
 
     def __post_init__(self):
         check_integer("epochs", self.epochs, 1, MOST)

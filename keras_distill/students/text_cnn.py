@@ -1,6 +1,7 @@
 """A convolutional text classifier."""
 
 import dataclasses
+import types
 
 import keras
 from keras import ops
@@ -33,6 +34,9 @@ class TextCNN(TokenStudent):
 
     title = "TextCNN"
     with_pretrained = PRETRAINED
+    # New embeddings know nothing of word pairs that few texts hold; a table of
+    # n-grams tells them apart at once, as a linear model does.
+    with_embedded = types.MappingProxyType({"ngram_buckets": 2**14})
 
     def __post_init__(self):
         super().__post_init__()

@@ -89,7 +89,8 @@ class Learning:
             steps. None: a whole table.
         buckets: Rows of the table of n-grams of the student ngram. auto: 65536.
         ngram_buckets: Rows of a table of n-grams beside the convolutions of
-            text_cnn. None: convolutions alone.
+            text_cnn. None: convolutions alone. auto: 16384 with the embedded
+            teacher, else none.
         layers: Layers of the student shrink. auto: half of the teacher's.
         epochs: Passes over the train part; all ways of training take as many
             steps, and are scored on dev after each. auto: 10, 20 for ngram, and
@@ -105,7 +106,7 @@ class Learning:
     embeddings: Literal["auto", "random", "teacher"] = "auto"
     embedding_rank: int | None = None
     buckets: int | Auto = AUTO
-    ngram_buckets: int | None = None
+    ngram_buckets: int | None | Auto = AUTO
     layers: int | Auto = AUTO
     epochs: int | Auto = AUTO
     learning_rate: float | Auto = AUTO
