@@ -1,5 +1,7 @@
 """The linear model in every report, and teachers that are worse than it."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import test_compare_report as compare_report
@@ -211,6 +213,11 @@ def test_what_saw_more_labels_does_not_end_a_run(task):
     found = weakness.of(task, teacher, floors, [])
     assert found.ends
     assert "(2 labels), 95.0 %" in found.told
+    assert "Fine-tune it longer" in found.told
+    embedded = dataclasses.replace(teacher, source="embedded")
+    told = weakness.of(task, embedded, floors, []).told
+    assert "name a pretrained one (`--teacher`)" in told
+    assert "Fine-tune it longer" not in told
     assert weakness.of(task, of_logits(task, True), floors, []) is None
 
 

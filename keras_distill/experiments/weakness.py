@@ -6,12 +6,17 @@ import statistics
 from keras_distill.experiments import results
 from keras_distill.experiments.cells import CONTROL
 from keras_distill.experiments.floor import LINEAR
+from keras_distill.experiments.sources import EMBEDDED
 
 SOFT_ADVICE = "A better teacher would give the students more."
 ADVICE = (
     "Fine-tune it longer (`--teacher-minutes`, `--teacher-epochs`, "
-    "`--teacher-learning-rate`), take a pretrained one (`--teacher`), or go on "
+    "`--teacher-learning-rate`), take another one (`--teacher`), or go on "
     "with it by `--keep-weak-teacher`."
+)
+EMBEDDED_ADVICE = (
+    "It knows no more than these texts: name a pretrained one (`--teacher`), "
+    "or go on with it by `--keep-weak-teacher`."
 )
 
 
@@ -58,8 +63,11 @@ def of(task, teacher, floors, controls):
         f"that of {name}, {100 * value:.1f} %"
     )
     if ends:
-        told = f"{told}, so there is little to imitate"
-    return Weakness(f"{told}. {ADVICE if ends else SOFT_ADVICE}", ends)
+        advice = EMBEDDED_ADVICE if teacher.source == EMBEDDED else ADVICE
+        told = f"{told}, so there is little to imitate. {advice}"
+    else:
+        told = f"{told}. {SOFT_ADVICE}"
+    return Weakness(told, ends)
 
 
 def _rivals(floors, controls):
