@@ -4,7 +4,9 @@ import dataclasses
 
 import pytest
 import tiny_runs
+import tiny_text
 
+from keras_distill import recipes
 from keras_distill import students
 from keras_distill._watcher import Watcher
 from keras_distill.cli.cache.options import Cache
@@ -15,6 +17,7 @@ from keras_distill.cli.shared.options import Transfer
 from keras_distill.experiments import Preparation
 from keras_distill.experiments import Prepared
 from keras_distill.experiments import defaults
+from keras_distill.experiments import distilling
 from keras_distill.experiments import transfer
 from keras_distill.experiments.prepared import open_folder
 from keras_distill.tasks.base import TRANSFER
@@ -31,10 +34,14 @@ def test_as_many_variations_as_make_enough_texts(rows, expected):
 @pytest.mark.parametrize(
     ("student", "rows", "more", "expected"),
     [
-        (students.TextCNN(), 20_000, False, 10),
-        (students.TextCNN(), 20_000, True, 30),
-        (students.TextCNN(), 500, True, 30),
-        (students.Shrink(), 20_000, True, 12),
+        (students.TextCNN(), 20_000, 0, 10),
+        (students.TextCNN(), 20_000, 20_000, 10),
+        (students.TextCNN(), 20_000, 40_000, 15),
+        (students.TextCNN(), 1_000, 0, 30),
+        (students.TextCNN(), 1_000, 1_000, 30),
+        (students.TextCNN(), 1_000, 18_600, 98),
+        (students.NGram(), 1_000, 18_600, 196),
+        (students.Shrink(), 20_000, 40_001, 7),
     ],
 )
 def test_more_text_takes_more_steps(student, rows, more, expected):
@@ -72,6 +79,30 @@ def test_who_gets_text_made_unasked(kind, files, tmp_path):
     assert decided(kind, files, ["text_cnn"], transfer=own) is None
     asked = Transfer(transfer="augment:2")
     assert decided(kind, files, ["shrink"], transfer=asked) == "augment:2"
+
+
+@pytest.mark.parametrize(
+    ("made", "labels", "expected"),
+    [
+        (True, None, ["control", "distilled", "distilled_labelled"]),
+        (False, None, ["control", "distilled"]),
+        (True, 6, ["control", "distilled", "all_labels"]),
+        (False, 6, ["control", "distilled", "all_labels"]),
+    ],
+)
+def test_what_a_transfer_set_brings_is_measured(made, labels, expected):
+    task = tiny_text.task(tiny_text.TRANSFER if made else ())
+    cells = distilling.cells(
+        task, students.TextCNN(), recipes.kd(), labels, (0,)
+    )
+    assert [cell.arm for cell in cells] == expected
+    learns = {cell.arm: cell.recipe.transfer for cell in cells}
+    assert learns["distilled"] == (made or labels is not None)
+    assert not learns.get("distilled_labelled", False)
+    asked = recipes.kd().with_transfer()
+    if made and labels is None:
+        found = distilling.cells(task, students.TextCNN(), asked, None, (0,))
+        assert [cell.arm for cell in found] == ["control", "distilled"]
 
 
 def prepared(folder, files, **chosen):

@@ -7,8 +7,8 @@ from keras_distill.experiments.sources import EMBEDDED
 from keras_distill.students.base import Student
 
 SMOKE_WIDTH = 8
-# With a transfer set there is more to see than the train part.
-LONGER = 3
+# A transfer set is passed over half as often as labelled rows alone.
+TRANSFER_SHARE = 0.5
 
 
 def of_student(kind, preparation, recipes):
@@ -51,13 +51,16 @@ def of_student(kind, preparation, recipes):
     return found
 
 
-def for_rows(student, rows, has_transfer_set=False):
+def for_rows(student, rows, further=0):
     """A student that passes over few rows more often.
+
+    An epoch is as many steps as the rows of the train part take; of a transfer
+    set, which is not among these, it takes several epochs to see all.
 
     Args:
         student: `Student`, whose epochs nobody has chosen.
         rows: Integer, the rows of the train part.
-        has_transfer_set: Boolean. Whether there is text beside that part.
+        further: Integer, the rows of the transfer set.
 
     Returns:
         `Student`.
@@ -70,5 +73,7 @@ def for_rows(student, rows, has_transfer_set=False):
     """
     steps = math.ceil(rows / student.batch_size)
     fewest = min(student.most_epochs, math.ceil(student.fewest_steps / steps))
-    epochs = student.epochs * (LONGER if has_transfer_set else 1)
-    return dataclasses.replace(student, epochs=max(epochs, fewest))
+    if further:
+        passes = TRANSFER_SHARE * student.epochs
+        fewest = max(fewest, math.ceil(passes * (rows + further) / rows))
+    return dataclasses.replace(student, epochs=max(student.epochs, fewest))

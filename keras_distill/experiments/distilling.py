@@ -17,6 +17,7 @@ from keras_distill.experiments.teaching import as_teacher
 from keras_distill.students.base import as_student
 
 DISTILLED, ALL_LABELS = "distilled", "all_labels"
+LABELLED = "distilled_labelled"
 
 
 def distill(  # noqa: PLR0913 - what a command offers, Python does
@@ -35,13 +36,15 @@ def distill(  # noqa: PLR0913 - what a command offers, Python does
 ):
     """Distils a student, shows what the teacher was worth, and exports.
 
-    Three cells for each seed: `control`, the student on its labels alone;
+    Cells for each seed: `control`, the student on its labels alone;
     `distilled`, the student with the teacher, on text without labels too;
-    `all_labels`, the student on all labels, where `labels` keeps some back.
-    All take the same number of steps from the same weights. The epoch is
-    chosen on dev; test is scored once. Beside them stands a linear model on
-    the same labels. Exported is the arm that is best on dev of `control` and
-    `distilled`, of several seeds the one that is best on dev.
+    `distilled_labelled`, without the transfer set, where that is all such text
+    (whether made text helps differs between data); `all_labels`, the student
+    on all labels, where `labels` keeps some back. All take the same number of
+    steps from the same weights. The epoch is chosen on dev; test is scored
+    once. Beside them stands a linear model on the same labels. Exported is the
+    arm that is best on dev of `control` and what is distilled, of several
+    seeds the one that is best on dev.
 
     `output` then holds `report.json`, `cells` and `export`, with a model card.
     The same call goes on where an earlier one was stopped.
@@ -127,9 +130,9 @@ def cells(task, student, recipe, labels, seeds):
             "`recipe` must learn from the teacher; the student on its labels "
             f"alone is trained in any case. Received: recipe={recipe.name!r}"
         )
+    plain, hard = recipe, recipes.hard()
     if task.has_transfer(labels) and not recipe.transfer:
         recipe = recipe.with_transfer()
-    hard = recipes.hard()
     ways = {
         CONTROL: ("the student on its labels alone", hard, labels, CONTROL),
         DISTILLED: (
@@ -139,6 +142,13 @@ def cells(task, student, recipe, labels, seeds):
             "arm",
         ),
     }
+    if plain is not recipe and not task.has_unlabelled(labels):
+        ways[LABELLED] = (
+            f"the student, distilled on labelled text alone ({plain.name})",
+            plain,
+            labels,
+            "arm",
+        )
     if labels is not None:
         ways[ALL_LABELS] = (
             "the student on all labels, for comparison",
@@ -223,7 +233,10 @@ def _own(found, files):
         for model in found["models"][:before]
     ]
     for name, model in zip(arms, found["models"][before:]):
-        how = "distilled" if name == DISTILLED else "student"
+        how = {
+            DISTILLED: "distilled",
+            LABELLED: "distilled without transfer set",
+        }.get(name, "student")
         models.append(
             {
                 **model,

@@ -124,9 +124,13 @@ class Task:
         return int((self.splits.train.labels != data.UNLABELLED).sum())
 
     def has_transfer(self, count=None):
-        """Whether there are rows without labels, `count` labels being kept."""
+        """Whether there is text without labels, `count` labels being kept."""
+        return TRANSFER in self.encoded or self.has_unlabelled(count)
+
+    def has_unlabelled(self, count=None):
+        """Whether train rows are without labels, `count` being kept."""
         kept = self.labelled_train_rows if count is None else count
-        return TRANSFER in self.encoded or kept < len(self.encoded["train"])
+        return kept < len(self.encoded["train"])
 
     def taught(self):
         """What a teacher labels: the train part, then the transfer set."""

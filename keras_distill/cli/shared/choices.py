@@ -83,7 +83,7 @@ def for_rows(students, options, task):
     if options.run.smoke or options.learning.epochs != AUTO:
         return students
     rows = len(task.encoded["train"])
-    further = TRANSFER in task.encoded
+    further = len(task.encoded.get(TRANSFER, ()))
     return {
         name: defaults.for_rows(student, rows, further)
         for name, student in students.items()

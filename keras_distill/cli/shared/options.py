@@ -94,8 +94,8 @@ class Learning:
         layers: Layers of the student shrink. auto: half of the teacher's.
         epochs: Passes over the train part; all ways of training take as many
             steps, and are scored on dev after each. auto: 10, 20 for ngram, and
-            4 for shrink; with transfer text three times as many; and up to 30,
-            10 for shrink, where the rows are few.
+            4 for shrink; more with transfer text, half as many passes over all
+            of it; and up to 30, 10 for shrink, where the rows are few.
         learning_rate: Peak learning rate of Adam. auto: 2e-3, 1e-3 with the
             embeddings of a pretrained teacher, 5e-3 for ngram; for shrink the
             teacher's, or 5e-5.
