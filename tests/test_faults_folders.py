@@ -83,6 +83,7 @@ FILES = [
         for name in (
             *("data", "transfer", "teacher", "signal"),
             *("linear_all_labels", "control_seed_0", "distilled_seed_0"),
+            "distilled_labelled_seed_0",
         )
     ),
     *("data/texts.json", "data/tokens.npz", "data/transfer_texts.json"),
