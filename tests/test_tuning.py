@@ -106,7 +106,7 @@ def test_a_tie_keeps_the_defaults(task, teacher, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("minutes", "trials"), [(0.05, 2), (1.0, 14), (100, 29)]
+    ("minutes", "trials"), [(0.05, 2), (0.2, 11), (1.0, 14), (100, 29)]
 )
 def test_the_time_decides_how_many(
     minutes, trials, task, teacher, tmp_path, tried

@@ -69,8 +69,9 @@ def tune(  # noqa: PLR0913 - as `distill`
     soft weight is what is left of 1). Candidates are trained for a ninth of
     the epochs, the better third of them for a third, and the best of these in
     full; what would be used untuned stays in to the end, and wins a tie. How
-    many candidates there are follows from the seconds that the first one took.
-    Test is not looked at.
+    many candidates there are follows from the seconds that the first one took;
+    where there is time for few, the longer rounds are left out. Test is not
+    looked at.
 
     Args:
         task: `tasks.Task`.
@@ -186,8 +187,9 @@ class _Search:
         rungs = _rungs(ways[0])
         (first,) = self._results(ways[:1], rungs[0])
         seconds = first["seconds"] / rungs[0]
-        left = ways[: _affordable(len(ways), rungs, seconds, self._seconds)]
-        if len(left) == 1:
+        count, rungs = _plan(len(ways), rungs, self._seconds / seconds)
+        left = ways[:count]
+        if count == 1:
             self._watcher.line("tune: no time for a second candidate")
             return ways[0]
         for place, epochs in enumerate(rungs):
@@ -279,12 +281,28 @@ def _rungs(way):
     return list(dict.fromkeys(max(fewest, epochs) for epochs in parts))
 
 
-def _affordable(count, rungs, seconds_per_epoch, budget):
-    """How many candidates to start with, so that all rounds fit a budget."""
+def _plan(count, rungs, budget):
+    """How many candidates to start with, and for which rounds.
+
+    Where not even three fit all rounds, the last rounds are left out.
+
+    Args:
+        count: Integer, of candidates.
+        rungs: List of integers, the epochs of the rounds.
+        budget: Float, how many epochs there is time for.
+    """
+    for stop in range(len(rungs), 0, -1):
+        found = _affordable(count, rungs[:stop], budget)
+        if found >= min(KEPT, count):
+            break
+    return found, rungs[:stop]
+
+
+def _affordable(count, rungs, budget):
     while count > 1:
-        left, needed = count, 0.0
+        left, needed = count, 0
         for epochs in rungs:
-            needed += left * epochs * seconds_per_epoch
+            needed += left * epochs
             left = min(left, math.ceil(left / KEPT) + 1)
         if needed <= budget:
             break
