@@ -6,7 +6,10 @@ importing TensorFlow.
 
 import importlib
 
-TASKS = {"text": "tasks.text:TextClassification"}
+TASKS = {
+    "text": "tasks.text:TextClassification",
+    "pairs": "tasks.pairs:PairClassification",
+}
 STUDENTS = {
     "text_cnn": "students.text_cnn:TextCNN",
     "bilstm": "students.bilstm:BiLSTM",

@@ -541,6 +541,9 @@ def test_transfer_set_comes_between_data_and_signal(tmp_path):
     assert names == ["data", "transfer", "teacher", "signal"]
 
 
+TEXTS_ALONE = {"text_column": None, "text_pair_column": None}
+
+
 class FewTexts:
     """Texts of which one occurs in each part."""
 
@@ -570,7 +573,7 @@ class FewTexts:
 def test_unlabelled_texts_without_those_of_other_parts(file, content, tmp_path):
     path = tmp_path / file
     path.write_text(content)
-    found, given = transfer.make(FewTexts.splits, None, path, None)
+    found, given = transfer.make(FewTexts.splits, None, path, TEXTS_ALONE)
     assert found == ["new", "other"]
     assert given >= 3
     encoded = encode_transfer(found, FewTexts.preprocessor)
@@ -583,7 +586,7 @@ def test_no_transfer_text_left(tmp_path):
     path = tmp_path / "more.txt"
     path.write_text("train one\n")
     with pytest.raises(UsageError, match="No transfer text"):
-        transfer.make(FewTexts.splits, None, path, None)
+        transfer.make(FewTexts.splits, None, path, TEXTS_ALONE)
 
 
 @pytest.mark.parametrize(

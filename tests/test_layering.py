@@ -7,7 +7,15 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).parents[1] / "keras_distill"
 FLOORS = [
-    ["_replicas", "_kinds", "_errors", "_watcher", "_compiled", "_scripts"],
+    [
+        "_replicas",
+        "_kinds",
+        "_errors",
+        "_watcher",
+        "_compiled",
+        "_scripts",
+        "_pairs",
+    ],
     ["_checks", "_backend", "_files", "_text_files", "_masks", "layer_maps"],
     ["_layers", "inputs"],
     [

@@ -49,8 +49,9 @@ NAMES = {
     "recipes": """Recipe annealing continuation hard hidden kd mse
         two_stage""",
     "students": """BiLSTM Custom NGram Shrink Student TextCNN bilstm
-        mean_pooled_classifier ngram shrink shrink_causal_lm text_cnn""",
-    "tasks": "Task TextClassification",
+        mean_pooled_classifier ngram shrink shrink_causal_lm siamese
+        text_cnn""",
+    "tasks": "PairClassification Task TextClassification",
 }
 FUNCTIONS = {
     "schedules": "Cosine Exponential Linear Piecewise Schedule StepDown",

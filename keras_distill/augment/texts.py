@@ -20,7 +20,7 @@ def text_key(text):
     Symbols, emoji among them, pass for punctuation.
 
     Args:
-        text: String.
+        text: String, or a pair of strings.
 
     Returns:
         Bytes, 16 of them, the same in every process and on every machine.
@@ -34,6 +34,11 @@ def text_key(text):
     >>> text_key("?") == text_key("!")  # Nothing else is left to compare.
     False
     """
+    if not isinstance(text, str):
+        # As many bytes as that of one text, and not those of the texts joined:
+        # punctuation, which could part them, does not count.
+        keys = b"".join(map(text_key, text))
+        return hashlib.blake2b(keys, digest_size=16).digest()
     text = unicodedata.normalize("NFKC", text).casefold()
     words = without_blanks(" ".join(WORD.findall(text)))
     normal = words or "".join(text.split())
@@ -72,16 +77,27 @@ def deduplicate(texts, exclude=()):
 
 
 def listed(texts):
-    """List of the strings of a collection of texts."""
+    """List of the strings, or pairs of strings, of a collection of texts."""
     found = list(getattr(texts, "texts", texts))
-    wrong = [text for text in found if not isinstance(text, str)]
+    wrong = [text for text in found if not _is_text(text)]
     if wrong or isinstance(texts, str):
         received = f"{wrong[0]!r} among them" if wrong else repr(texts)
         raise ValueError(
             "The texts must be a collection of strings, such as "
-            f"['a good film', 'a bad one']. Received: {received:.80}"
+            "['a good film', 'a bad one'], or of pairs of strings. "
+            f"Received: {received:.80}"
         )
     return found
+
+
+def _is_text(value):
+    if isinstance(value, str):
+        return True
+    return (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and all(isinstance(side, str) for side in value)
+    )
 
 
 def keys_of(collections):

@@ -6,6 +6,8 @@ import random
 import unicodedata
 
 from keras_distill._checks import check_integer
+from keras_distill._pairs import from_sides
+from keras_distill._pairs import sides
 from keras_distill._scripts import join
 from keras_distill._scripts import units
 from keras_distill.augment.same_context import SameContextReplacement
@@ -35,12 +37,15 @@ def transfer_set(
     machine, and what becomes of a text does not depend on the other texts,
     but through `methods` and duplicates.
 
+    Of a pair, each copy has the first text changed, or the second one, or the
+    second text of another pair.
+
     Args:
-        texts: Sequence of strings, the train texts, or an object with
-            `texts`. Words are what spaces separate; in scripts that are
-            written without spaces (Chinese, Japanese, Thai, Lao, Khmer,
-            Burmese) each character is one, and texts are put together again
-            as they were, with spaces around a mask.
+        texts: Sequence of strings, or of pairs of strings, the train texts, or
+            an object with `texts`. Words are what spaces separate; in scripts
+            that are written without spaces (Chinese, Japanese, Thai, Lao,
+            Khmer, Burmese) each character is one, and texts are put together
+            again as they were, with spaces around a mask.
         times: Integer, at least 0, tries for each text; duplicates are left
             out. At most 100 million tries in all. Defaults to `20`.
         seed: Integer. Defaults to `0`.
@@ -50,11 +55,11 @@ def transfer_set(
             each word is masked (0.1) or replaced (0.1), by
             `kd.augment.SameContextReplacement(texts)`, then the text is cut
             to 1 to 5 words (0.25).
-        unlabelled: Strings, or the path of a file with one text a line, added
-            as they are, at the end.
+        unlabelled: Strings (or pairs), or the path of a file with one text a
+            line, added as they are, at the end.
 
     Returns:
-        List of strings.
+        List of strings, or of pairs of strings.
 
     Raises:
         ValueError: if an argument is not as described.
@@ -65,6 +70,9 @@ def transfer_set(
     >>> new = transfer_set(train, times=3, exclude=(["a bad story"],))
     >>> new == transfer_set(train, times=3, exclude=(["a bad story"],))
     True
+    >>> pairs = [("a film", "a story"), ("good", "bad")]
+    >>> transfer_set(pairs, times=10)
+    [('[MASK] film', 'a story'), ('a film', 'bad'), ('good', 'a story')]
 
     Reference:
         Tang et al., 2019, https://arxiv.org/abs/1903.12136, section 3.3.
@@ -80,7 +88,8 @@ def transfer_set(
         )
     check_integer("seed", seed)
     if methods is None:
-        methods = [tang_method(texts)] if times else []
+        flat = [side for text in texts for side in sides(text)]
+        methods = [tang_method(flat)] if times else []
     methods = _check_methods(methods, times)
     seen = keys_of((texts, *_collections(exclude)))
     made = []
@@ -108,13 +117,20 @@ def _variations(texts, times, seed, methods):
     """Yields changed texts, but none of masks and punctuation alone."""
     masks = masks_of(methods)
     for text in texts:
-        words = units(text)
+        both = sides(text)
+        words = [units(side) for side in both]
         for copy in range(times):
-            rng = random.Random(_digest(seed, copy, text))
+            rng = random.Random(_digest(seed, copy, *both))
+            # Which side of a pair is changed; one more: the pairs are mixed.
+            changed = rng.randrange(len(both) + 1) if len(both) > 1 else 0
+            if changed == len(both):
+                yield both[0], texts[rng.randrange(len(texts))][1]
+                continue
             method = methods[rng.randrange(len(methods))]
-            found = method(list(words), rng)
+            found = method(list(words[changed]), rng)
             if any(unit not in masks and _is_said(unit) for unit in found):
-                yield join(found)
+                new = (*both[:changed], join(found), *both[changed + 1 :])
+                yield from_sides(new)
 
 
 def _is_said(unit):

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from keras_distill import _pairs
 from keras_distill._checks import check_positive
 from keras_distill.data.splits import UNLABELLED
 
@@ -61,7 +62,7 @@ class EncodedDataset:
 
 
 def encode(dataset, preprocessor, special_tokens=False):
-    """Tokenises every text once.
+    """Tokenises every text once; a pair becomes one row.
 
     Args:
         dataset: `TextDataset`.
@@ -85,7 +86,9 @@ def encode(dataset, preprocessor, special_tokens=False):
     if special_tokens:
         preprocessor = _with_special_tokens(preprocessor)
     chunks = [
-        preprocessor(dataset.texts[start : start + CHUNK])
+        _pairs.preprocess(
+            preprocessor, _pairs.columns(dataset.texts[start : start + CHUNK])
+        )
         for start in range(0, len(dataset), CHUNK)
     ]
     inputs = {

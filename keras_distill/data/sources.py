@@ -7,6 +7,7 @@ import pathlib
 import re
 import stat
 
+from keras_distill._pairs import whole_text
 from keras_distill._text_files import LONGEST_SHOWN
 from keras_distill._text_files import file_mode
 from keras_distill._text_files import shown
@@ -29,8 +30,13 @@ NUMBER = re.compile(r"[0-9]+")
 MOST_COMPARED = 1000
 
 
-def load(source="docstrings", text_column=None, label_column=None):
-    """Loads a text classification set.
+def load(
+    source="docstrings",
+    text_column=None,
+    label_column=None,
+    text_pair_column=None,
+):
+    """Loads a classification set of texts, or of pairs of texts.
 
     Labels may be strings or integers. Rows with an empty label or `-1` stay
     in train as unlabelled text. A part that is missing is taken from train,
@@ -47,9 +53,11 @@ def load(source="docstrings", text_column=None, label_column=None):
             `"text"` in files and to the one text feature in TFDS.
         label_column: String, the column or feature with the label. Defaults
             to `"label"`.
+        text_pair_column: String, the column or feature with the second text of
+            a pair. Defaults to none: one text in each row.
 
     Returns:
-        `TextSplits`.
+        `TextSplits`, of pairs with a `text_pair_column`.
 
     Raises:
         FileNotFoundError: There is no such file or folder.
@@ -63,23 +71,29 @@ def load(source="docstrings", text_column=None, label_column=None):
     """
     source = str(source)
     if source == "docstrings":
-        _refuse_columns(text_column, label_column)
+        _refuse_columns(text_column, label_column, text_pair_column)
         return docstrings.build()
     if source.startswith("tfds:"):
         name = source.removeprefix("tfds:")
-        rows, names, notes = load_tfds(name, text_column, label_column)
+        rows, names, notes = load_tfds(
+            name, text_column, label_column, text_pair_column
+        )
     else:
-        columns = (text_column or "text", label_column or "label")
+        columns = (
+            text_column or "text",
+            label_column or "label",
+            text_pair_column,
+        )
         rows, names, notes = _load_files(pathlib.Path(source), columns)
     return _assemble(rows, names, notes)
 
 
-def _refuse_columns(text_column, label_column):
-    if text_column is not None or label_column is not None:
+def _refuse_columns(*columns):
+    if any(column is not None for column in columns):
         raise ValueError(
-            "`text_column` and `label_column` are for files and TFDS; the set "
-            "'docstrings' has no columns. Received: "
-            f"text_column={text_column!r}, label_column={label_column!r}"
+            "`text_column`, `label_column` and `text_pair_column` are for "
+            "files and TFDS; the set 'docstrings' has no columns. Received: "
+            f"{columns}"
         )
 
 
@@ -205,7 +219,8 @@ def _names(rows):
 def _take(rows, bounds):
     low, high = bounds
     taken = [
-        label is not None and low <= unit_hash(docstrings.identity(text)) < high
+        label is not None
+        and low <= unit_hash(docstrings.identity(whole_text(text))) < high
         for text, label in rows
     ]
     rest = [row for row, moves in zip(rows, taken) if not moves]
@@ -241,7 +256,7 @@ def _positions(position, part, rows):
         raise ValueError(
             f"Labels of {part} must occur in train: {some(position)}. "
             f"Received: label={shown(label)} in row {row} of {part}, "
-            f"{shown(text)}; {len(unknown):,} such rows. "
+            f"{shown(whole_text(text))}; {len(unknown):,} such rows. "
             + (f"Is {some(near)} meant? " if near else "")
             + "Mend the labels, or move rows of that class into train"
         )

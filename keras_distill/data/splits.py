@@ -1,9 +1,10 @@
-"""Labelled sentences in three splits: what every source of data returns."""
+"""Labelled texts in three splits: what every source of data returns."""
 
 import dataclasses
 
 import numpy as np
 
+from keras_distill import _pairs
 from keras_distill._files import content_hash
 
 UNLABELLED = -1
@@ -11,10 +12,10 @@ UNLABELLED = -1
 
 @dataclasses.dataclass(frozen=True)
 class TextDataset:
-    """Sentences and their labels.
+    """Texts, or pairs of texts, and their labels.
 
     Args:
-        texts: List of strings, none of them empty.
+        texts: List of strings, none of them empty, or of pairs of such.
         labels: Integer array of shape `[len(texts)]`: positions in
             `TextSplits.label_names`, or `-1` for a row without a label.
     """
@@ -23,7 +24,9 @@ class TextDataset:
     labels: np.ndarray
 
     def __post_init__(self):
-        object.__setattr__(self, "texts", list(self.texts))
+        # JSON, of which a run is restored, has lists for pairs.
+        texts = [_pairs.from_sides(_pairs.sides(text)) for text in self.texts]
+        object.__setattr__(self, "texts", texts)
         labels = np.asarray(self.labels, dtype="int32")
         object.__setattr__(self, "labels", labels)
         if labels.shape != (len(self.texts),):

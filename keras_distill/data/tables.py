@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 
+from keras_distill._pairs import from_sides
 from keras_distill._text_files import read_text
 from keras_distill._text_files import shown_path
 from keras_distill._text_files import some
@@ -18,7 +19,9 @@ NOT_A_NUMBER = {"nan", "<na>"}
 LONGEST_FIELD = 2**31 - 1
 
 
-def read_table(path, text_column="text", label_column="label"):
+def read_table(
+    path, text_column="text", label_column="label", text_pair_column=None
+):
     """Reads a file with a header line.
 
     A `.csv` file may quote its fields. A `.tsv` file is split at tabs and
@@ -28,10 +31,13 @@ def read_table(path, text_column="text", label_column="label"):
         path: Path of a `.tsv` or `.csv` file, UTF-8, or UTF-16 with its mark.
         text_column: String, the name in the header.
         label_column: String, the name in the header.
+        text_pair_column: String, the name of the second text's column, or
+            None: one text in each row.
 
     Returns:
         List of `(text, label)`, without blanks around them; a label is a
-        string, or `None` where the field is empty or `-1`.
+        string, or `None` where the field is empty or `-1`. With two columns
+        of text, `text` is a pair of strings.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -41,7 +47,8 @@ def read_table(path, text_column="text", label_column="label"):
     """
     path = pathlib.Path(path)
     rows = []
-    for line, text, label in read_columns(path, text_column, label_column):
+    columns = _text_columns(text_column, text_pair_column)
+    for line, label, *texts in read_columns(path, label_column, *columns):
         label = label.strip()
         if label.casefold() in NOT_A_NUMBER:
             raise ValueError(
@@ -50,27 +57,34 @@ def read_table(path, text_column="text", label_column="label"):
                 "empty in a row without a label"
             )
         label = None if label in MISSING else label
-        rows.append((_text(path, line, text), label))
+        rows.append((_text(path, line, texts), label))
     return rows
 
 
-def read_texts(path, text_column="text"):
+def read_texts(path, text_column="text", text_pair_column=None):
     """The texts of a file like those of `read_table`, without labels.
 
     Args:
         path: Path of a `.tsv` or `.csv` file, UTF-8, or UTF-16 with its mark.
-        text_column: String, the name in the header.
+        text_column: As in `read_table`.
+        text_pair_column: As in `read_table`.
 
     Returns:
-        List of strings.
+        List of strings, or of pairs of strings.
 
     Raises:
         FileNotFoundError: There is no such file.
         ValueError: As `read_table`.
     """
     path = pathlib.Path(path)
-    rows = read_columns(path, text_column)
-    return [_text(path, line, text) for line, text in rows]
+    columns = _text_columns(text_column, text_pair_column)
+    rows = read_columns(path, *columns)
+    return [_text(path, line, texts) for line, *texts in rows]
+
+
+def _text_columns(text_column, text_pair_column):
+    second = () if text_pair_column is None else (text_pair_column,)
+    return text_column, *second
 
 
 def read_names(path):
@@ -100,14 +114,15 @@ def read_names(path):
     return names
 
 
-def _text(path, line, field):
-    text = field.strip()
-    if not text:
+def _text(path, line, fields):
+    """The text of a row, or the pair of its two texts."""
+    texts = [field.strip() for field in fields]
+    if not all(texts):
         raise ValueError(
             "Every row needs a text. Received: an empty text in "
             f"{path.name}, line {line}. Remove the row"
         )
-    return text
+    return from_sides(texts)
 
 
 def read_columns(path, *columns):

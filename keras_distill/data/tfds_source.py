@@ -1,9 +1,10 @@
-"""Text classification sets out of tensorflow-datasets."""
+"""Classification sets of texts out of tensorflow-datasets."""
 
 import pathlib
 
 import numpy as np
 
+from keras_distill._pairs import from_sides
 from keras_distill.data._network import any_answers
 
 TRAIN = ("train",)
@@ -11,19 +12,27 @@ DEV = ("validation", "dev", "valid")
 TEST = ("test",)
 
 
-def load_tfds(name, text_feature=None, label_feature=None, data_dir=None):
+def load_tfds(
+    name,
+    text_feature=None,
+    label_feature=None,
+    pair_feature=None,
+    data_dir=None,
+):
     """Loads the rows of a tensorflow-datasets set.
 
     Args:
         name: String, `"NAME"` or `"NAME/CONFIG"`.
         text_feature: String. Defaults to the one text feature of the set.
         label_feature: String. Defaults to `"label"`.
+        pair_feature: String, the second text of a pair. Defaults to none.
         data_dir: Path where prepared sets are kept. Defaults to TFDS' own,
             `~/tensorflow_datasets`.
 
     Returns:
         `(rows, label names or None, notes)`, with `rows` a dictionary from
-        `"train"`, `"dev"`, `"test"` to lists of `(text, label)`. A test part
+        `"train"`, `"dev"`, `"test"` to lists of `(text, label)`, the text a
+        pair of strings where there are two. A test part
         without labels (as GLUE's) is left out, and `notes` says so.
 
     Raises:
@@ -32,15 +41,18 @@ def load_tfds(name, text_feature=None, label_feature=None, data_dir=None):
             downloaded.
     """
     builder = _builder(name, data_dir)
-    text_feature, label_feature = _features(
-        name, builder.info.features, text_feature, label_feature
-    )
+    features = builder.info.features
+    texts = [_text_feature(name, features, text_feature, "text_column")]
+    if pair_feature is not None:
+        pair = _text_feature(name, features, pair_feature, "text_pair_column")
+        texts.append(pair)
+    label_feature = _label_feature(name, features, label_feature)
     rows, notes = {}, []
     for part, candidates in (("train", TRAIN), ("dev", DEV), ("test", TEST)):
         split = next((c for c in candidates if c in builder.info.splits), None)
         if split is None:
             continue
-        found = _rows(builder, split, (text_feature, label_feature))
+        found = _rows(builder, split, texts, label_feature)
         if part == "test" and all(label is None for _, label in found):
             notes.append(f"The test part of {name} has no labels: not used")
         else:
@@ -50,8 +62,7 @@ def load_tfds(name, text_feature=None, label_feature=None, data_dir=None):
             f"tfds:{name} must have a split 'train'. Received: "
             f"splits={sorted(builder.info.splits)}"
         )
-    names = getattr(builder.info.features[label_feature], "names", None)
-    return rows, names, notes
+    return rows, getattr(features[label_feature], "names", None), notes
 
 
 def _builder(name, data_dir):
@@ -100,7 +111,7 @@ def _no_download(name, reason):
     )
 
 
-def _features(name, features, text_feature, label_feature):
+def _text_feature(name, features, chosen, option):
     import tensorflow_datasets as tfds
 
     texts = [
@@ -108,13 +119,17 @@ def _features(name, features, text_feature, label_feature):
         for key, feature in features.items()
         if isinstance(feature, tfds.features.Text)
     ]
-    if text_feature is None and len(texts) == 1:
-        text_feature = texts[0]
-    if text_feature not in texts:
+    if chosen is None and len(texts) == 1:
+        return texts[0]
+    if chosen not in texts:
         raise ValueError(
-            f"`text_column` must name one text feature of tfds:{name}: "
-            f"{texts}. Received: text_column={text_feature!r}"
+            f"`{option}` must name one text feature of tfds:{name}: "
+            f"{texts}. Received: {option}={chosen!r}"
         )
+    return chosen
+
+
+def _label_feature(name, features, label_feature):
     label_feature = label_feature or "label"
     if not _is_integer(features, label_feature):
         raise ValueError(
@@ -122,7 +137,7 @@ def _features(name, features, text_feature, label_feature):
             f", which has {sorted(features)}. "
             f"Received: label_column={label_feature!r}"
         )
-    return text_feature, label_feature
+    return label_feature
 
 
 def _is_integer(features, name):
@@ -132,20 +147,24 @@ def _is_integer(features, name):
     return feature.shape == () and np.dtype(feature.np_dtype).kind in "iu"
 
 
-def _rows(builder, split, columns):
+def _rows(builder, split, text_features, label_feature):
     import tensorflow_datasets as tfds
 
-    text_feature, label_feature = columns
     names = getattr(builder.info.features[label_feature], "names", None)
     rows = []
     for example in tfds.as_numpy(builder.as_dataset(split=split)):
-        text = example[text_feature].decode("utf-8").strip()
+        texts = [
+            example[feature].decode("utf-8").strip()
+            for feature in text_features
+        ]
         label = int(example[label_feature])
-        if not text:
+        if not all(texts):
+            empty = text_features[texts.index("")]
             raise ValueError(
-                f"Every row needs a text. Received: an empty {text_feature!r} "
+                f"Every row needs a text. Received: an empty {empty!r} "
                 f"in row {len(rows)} of the {split!r} split"
             )
+        text = from_sides(texts)
         if label < 0:
             rows.append((text, None))
         else:

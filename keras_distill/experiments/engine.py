@@ -173,16 +173,18 @@ def check(cells, task, model):
         model: The teacher's `keras.Model`, fine-tuned or not; None where only
             its logits are known.
     """
-    checked = set()
+    built = {}
     for cell in cells:
         with as_usage_error(ValueError):
             cell.recipe.check_student(cell.student)
         _check_recipe(cell, task, model)
-        if cell.student_name not in checked:
-            checked.add(cell.student_name)
-            advice = f"See {cell.student.own_options()}."
-            with as_usage_error(ValueError, advice=advice):
-                cell.student.build(task, model)
+        name, recipe = cell.student_name, cell.recipe
+        advice = f"See {cell.student.own_options()}."
+        with as_usage_error(ValueError, advice=advice):
+            if name not in built:
+                built[name] = cell.student.build(task, model)
+            if recipe.matches is not None:
+                recipe.matches(cell.student, model, built[name])
 
 
 def _check_recipe(cell, task, model):

@@ -8,6 +8,7 @@ import platform
 from keras_distill import _files
 from keras_distill import _kinds
 from keras_distill._checks import check_between
+from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
 from keras_distill._checks import check_learning_rate
 from keras_distill._errors import UsageError
@@ -35,6 +36,8 @@ class Preparation:
         data: String, as `data.load` takes it.
         text_column: String, the column with the text, or None for `text`.
         label_column: String, the column with the label, or None for `label`.
+        text_pair_column: String, the column with the second text of a pair, or
+            None: one text in each row.
         labels: Integer, how many train labels a student may see, `"all"`, or
             `"auto"`: 1000 for docstrings, else all. None: all.
         sequence_length: Integer, tokens of each text, or `"auto"`: 32 for
@@ -55,7 +58,8 @@ class Preparation:
         teacher_minutes: Float, the most that an adaptive fine-tuning takes.
         teacher_batch_size: Integer.
         smoke: Boolean. Tiny models on a few rows.
-        task: String, a name in `_kinds.TASKS`.
+        task: String, a name in `_kinds.TASKS`, or `"auto"`: `"pairs"` with a
+            `text_pair_column`, else `"text"`.
 
     Raises:
         UsageError: An argument is out of range or fits no other.
@@ -70,6 +74,7 @@ class Preparation:
     data: str = DOCSTRINGS
     text_column: str | None = None
     label_column: str | None = None
+    text_pair_column: str | None = None
     labels: int | str | None = AUTO
     sequence_length: int | str = AUTO
     vocabulary: str | None = None
@@ -80,7 +85,7 @@ class Preparation:
     teacher_minutes: float = 10.0
     teacher_batch_size: int = 32
     smoke: bool = False
-    task: str = "text"
+    task: str = AUTO
 
     def __post_init__(self):
         for name, value in self._defaults().items():
@@ -93,6 +98,7 @@ class Preparation:
                 object.__setattr__(self, name, str(getattr(self, name)))
         self._check_combination()
         with as_usage_error(ValueError, advice="See `--help`."):
+            check_choice("task", self.task, tuple(_kinds.TASKS))
             self._check_ranges()
         self.source  # noqa: B018 - a teacher that is not there is told now.
         self._check_paths()
@@ -106,6 +112,7 @@ class Preparation:
             "labels": 1000 if docstrings else None,
             "sequence_length": 32 if docstrings else AUTO,
             "teacher_epochs": None,
+            "task": "text" if self.text_pair_column is None else "pairs",
         }
         if self.smoke:
             found |= {
@@ -120,7 +127,7 @@ class Preparation:
         return found | {"teacher_learning_rate": rate}
 
     def _check_combination(self):
-        named = [n for n in ("text_column", "label_column") if getattr(self, n)]
+        named = [name for name, column in self.columns.items() if column]
         if self.data == DOCSTRINGS and named:
             raise UsageError(
                 f"`--{named[0].replace('_', '-')}` is for files and TFDS; the "
@@ -131,6 +138,13 @@ class Preparation:
             raise UsageError(
                 "The embedded teacher must be trained: it starts from "
                 "scratch. Received: teacher_epochs=0"
+            )
+        if (self.task == "pairs") != (self.text_pair_column is not None):
+            raise UsageError(
+                "`--task pairs` and `--text-pair-column`, the column with the "
+                "second text, belong together. Received: "
+                f"task={self.task!r}, "
+                f"text_pair_column={self.text_pair_column!r}"
             )
         transfer_set.variations(self.transfer)
 
@@ -185,7 +199,7 @@ class Preparation:
     @property
     def columns(self):
         """Dict of the columns, as `data.load` takes them."""
-        return self.of("text_column", "label_column")
+        return self.of("text_column", "label_column", "text_pair_column")
 
     @property
     def has_transfer_set(self):

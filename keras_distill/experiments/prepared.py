@@ -118,8 +118,7 @@ class Prepared:
                     "teacher",
                     "vocabulary",
                     "data",
-                    "text_column",
-                    "label_column",
+                    *chosen.columns,
                     "sequence_length",
                     "smoke",
                 )
@@ -195,7 +194,7 @@ class Prepared:
             self._task_without_transfer().splits,
             self._variations,
             chosen.unlabelled,
-            chosen.text_column,
+            chosen.columns,
             chosen.smoke,
         )
         _files.write_json(self.folder.path / TRANSFER_TEXTS, texts)

@@ -5,6 +5,7 @@ import pathlib
 from keras_distill import augment
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
+from keras_distill._text_files import shown_path
 from keras_distill.augment.texts import read_texts
 from keras_distill.data import tables
 
@@ -55,14 +56,14 @@ def for_rows(rows):
     return times if times > 1 else None
 
 
-def make(splits, times, unlabelled, text_column, smoke=False):
+def make(splits, times, unlabelled, columns, smoke=False):
     """The texts: variations of the train texts, and those of a file.
 
     Args:
         splits: `data.TextSplits`.
         times: Integer, variations of each text, or None.
         unlabelled: Path of a file of texts, or None. Neither: no texts.
-        text_column: String, the column of a table with the text, or None.
+        columns: Dict of the columns of a table, as `data.load` takes them.
         smoke: Boolean. A few only.
 
     Returns:
@@ -71,7 +72,7 @@ def make(splits, times, unlabelled, text_column, smoke=False):
     Raises:
         UsageError: The file cannot be read, or nothing is left.
     """
-    given = read(unlabelled, text_column)
+    given = read(unlabelled, columns)
     if not given and not times:
         return [], 0
     texts = augment.transfer_set(
@@ -91,14 +92,20 @@ def make(splits, times, unlabelled, text_column, smoke=False):
     return texts, len(given)
 
 
-def read(path, text_column):
+def read(path, columns):
     """The texts in a file of unlabelled texts; none without a file."""
     if path is None:
         return []
     path = pathlib.Path(path)
     with as_usage_error(ValueError, OSError, advice="See `--unlabelled`."):
+        text, pair = columns["text_column"], columns["text_pair_column"]
         if path.suffix in tables.SUFFIXES:
-            return tables.read_texts(path, text_column or "text")
+            return tables.read_texts(path, text or "text", pair)
+        if pair is not None:
+            raise ValueError(
+                "A file of pairs must be a table, .tsv or .csv, with both "
+                f"columns of text. Received: {shown_path(path)}"
+            )
         return read_texts(path)
 
 

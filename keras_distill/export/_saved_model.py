@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
+from keras_distill import _pairs
 from keras_distill._files import complete_folder
 from keras_distill._files import write_json
 from keras_distill.export.inputs import read_inputs
@@ -24,6 +25,8 @@ from keras_distill.export.student_checks import check_student
 
 METADATA = pathlib.Path("assets.extra") / "metadata.json"
 BATCH = 32
+# Inputs of an export that tokenises: a text, and the second one of a pair.
+TEXTS = ("text", "text_pair")
 
 
 def saved_model(  # noqa: PLR0913 - What the file is, and what it is held to.
@@ -43,8 +46,9 @@ def saved_model(  # noqa: PLR0913 - What the file is, and what it is held to.
     The signature `"serving_default"` maps the student's inputs by name (int32
     `[batch, length]` token ids and masks, any batch, any length that the
     student takes) to float32 `logits`. With a `preprocessor` its one input is
-    `text`, strings `[batch]`, tokenised inside the graph; the process that
-    loads it must `import tensorflow_text` first, for its operations.
+    `text`, strings `[batch]`, tokenised inside the graph, for pairs beside
+    `text_pair`; the process that loads it must `import tensorflow_text` first,
+    for its operations.
 
     The export is written beside `path`, reloaded by `tf.saved_model.load`,
     compared with the student on `examples`, and moved to `path` only if they
@@ -57,8 +61,9 @@ def saved_model(  # noqa: PLR0913 - What the file is, and what it is held to.
         path: Path of the folder to make.
         preprocessor: A KerasHub preprocessor from strings to the student's
             inputs, or `None` for token ids.
-        examples: Real inputs. Strings with a `preprocessor`; without, arrays
-            by input name, `[examples, ...]`. Required.
+        examples: Real inputs. Strings, or pairs of strings, with a
+            `preprocessor`; without, arrays by input name, `[examples, ...]`.
+            Required.
         labels: As for `litert`.
         tokenizer: As for `litert`; a `preprocessor` brings its own.
         min_agreement: As for `litert`. Defaults to `0.99`.
@@ -94,8 +99,8 @@ def saved_model(  # noqa: PLR0913 - What the file is, and what it is held to.
     tokenizer = _tokenizer(preprocessor, tokenizer)
     tokens = served = examples
     if preprocessor is not None:
-        served = {"text": _texts(examples)}
-        tokens = _tokenise(preprocessor, served["text"])
+        served = _texts(examples)
+        tokens = _tokenise(preprocessor, served)
     inputs = read_inputs(student, tokens)
     arrays = inputs.arrays(tokens)
     if preprocessor is None:
@@ -103,7 +108,7 @@ def saved_model(  # noqa: PLR0913 - What the file is, and what it is held to.
     expected = inputs.predict(student, arrays)
     options.check_labels(expected)
     with complete_folder(path) as folder:
-        specs = _specs(inputs, preprocessor)
+        specs = _specs(inputs, preprocessor, served)
         _save(student, inputs, preprocessor, specs, folder)
         report = ExportReport(
             path=path,
@@ -131,7 +136,8 @@ def saved_model(  # noqa: PLR0913 - What the file is, and what it is held to.
 def _save(student, inputs, preprocessor, specs, folder):
     def serve(**tensors):
         if preprocessor is not None:
-            tensors = preprocessor(tensors["text"])
+            parts = [tensors[name] for name in TEXTS if name in tensors]
+            tensors = _pairs.preprocess(preprocessor, parts)
         return inputs.call(student, tensors)
 
     module = tf.Module()
@@ -164,9 +170,11 @@ def _check(folder, served, expected, options, arrays):
     return {**result, "latency_ms": latency_ms}
 
 
-def _specs(inputs, preprocessor):
+def _specs(inputs, preprocessor, served):
     if preprocessor is not None:
-        return {"text": tf.TensorSpec((None,), "string", name="text")}
+        return {
+            name: tf.TensorSpec((None,), "string", name=name) for name in served
+        }
     return {
         spec.name: tf.TensorSpec(
             (None, *spec.shape), spec.dtype, name=spec.name
@@ -188,20 +196,29 @@ def _size(folder):
 
 
 def _texts(examples):
+    """Arrays of strings by the names of the inputs."""
     texts = np.asarray(examples)
-    if texts.ndim != 1 or texts.dtype.kind not in "UO" or not len(texts):
+    if (
+        texts.shape[1:] not in ((), (len(TEXTS),))
+        or texts.dtype.kind not in "UO"
+        or not len(texts)
+    ):
         raise ValueError(
-            "`examples` must be a list of strings when `preprocessor` is "
-            f"given. Received: examples of shape {texts.shape}, "
-            f"dtype {texts.dtype}"
+            "`examples` must be a list of strings, or of pairs of strings, "
+            "when `preprocessor` is given. Received: examples of shape "
+            f"{texts.shape}, dtype {texts.dtype}"
         )
-    return texts.astype(object)
+    columns = texts.astype(object).reshape(len(texts), -1).T
+    return dict(zip(TEXTS, columns))
 
 
 def _tokenise(preprocessor, texts):
+    parts = list(texts.values())
     batches = [
-        preprocessor(tf.constant(texts[i : i + BATCH]))
-        for i in range(0, len(texts), BATCH)
+        _pairs.preprocess(
+            preprocessor, [tf.constant(part[i : i + BATCH]) for part in parts]
+        )
+        for i in range(0, len(parts[0]), BATCH)
     ]
     if not isinstance(batches[0], dict):
         batches = [{"inputs": batch} for batch in batches]

@@ -27,7 +27,7 @@ TOKENIZER_FILES = {
 SPELLING = ("lowercase", "strip_accents", "split_on_cjk", "add_prefix_space")
 
 
-def model_card(folder, title, sections, files, preprocessor=None):
+def model_card(folder, title, sections, files, preprocessor=None, sides=1):
     """Writes `README.md` beside exports: what they are, how to load them.
 
     The code under "How to load" runs in `folder` as it stands.
@@ -42,6 +42,7 @@ def model_card(folder, title, sections, files, preprocessor=None):
             sections say how to load.
         preprocessor: The KerasHub preprocessor of the student, which a
             `.tflite` file needs before it, or None for token ids.
+        sides: Integer, 2 where it takes pairs of texts.
 
     Returns:
         The path of the card.
@@ -70,17 +71,18 @@ def model_card(folder, title, sections, files, preprocessor=None):
     if files:
         parts += ["## How to load", ""]
     for name in files:
-        parts += ["```python", _snippet(folder, name, preprocessor), "```", ""]
+        snippet = _snippet(folder, name, preprocessor, sides)
+        parts += ["```python", snippet, "```", ""]
     path = folder / "README.md"
     _files.write_text(path, "\n".join(parts))
     return path
 
 
-def _snippet(folder, name, preprocessor):
+def _snippet(folder, name, preprocessor, sides):
     path = folder / name
     if path.suffix == ".tflite":
         metadata = _metadata(path.with_suffix(".metadata.json"))
-        return _litert(name, metadata, preprocessor)
+        return _litert(name, metadata, preprocessor, sides)
     return _saved_model(name, _metadata(path / METADATA))
 
 
@@ -93,8 +95,8 @@ def _metadata(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _litert(name, metadata, preprocessor):
-    tokenise = _tokenise(metadata, preprocessor)
+def _litert(name, metadata, preprocessor, sides):
+    tokenise = _tokenise(metadata, preprocessor, sides)
     imports = ["import numpy as np"]
     if tokenise is not None:
         imports.insert(0, "import keras_hub")
@@ -121,9 +123,13 @@ def _litert(name, metadata, preprocessor):
 
 def _saved_model(name, metadata):
     specs = metadata["inputs"]
-    if [spec["name"] for spec in specs] == ["text"]:
+    if specs[0]["dtype"] == "string":
         imports = ["import tensorflow as tf", "import tensorflow_text"]
-        inputs = ['inputs = {"text": tf.constant(["A text to classify."])}']
+        texts = [
+            f'    "{spec["name"]}": tf.constant(["A text to classify."]),'
+            for spec in specs
+        ]
+        inputs = ["inputs = {", *texts, "}"]
     else:
         imports = ["import tensorflow as tf"]
         inputs = _zeros(metadata, "tf")
@@ -165,7 +171,7 @@ def _answer(metadata, call):
     ]
 
 
-def _tokenise(metadata, preprocessor):
+def _tokenise(metadata, preprocessor, sides):
     """Lines that make the inputs from a text, None where nothing can."""
     names = metadata["vocabulary_files"]
     if preprocessor is None or not names:
@@ -176,6 +182,8 @@ def _tokenise(metadata, preprocessor):
     if arguments is None or not known:
         return None
     length = metadata["sequence_length"] or preprocessor.sequence_length
+    texts = '["A text to classify."]'
+    pair = f"x=({texts}, {texts})"
     return [
         f"tokenizer = keras_hub.models.{kinds[1]}(",
         *(f"    {key}={value}," for key, value in arguments.items()),
@@ -183,7 +191,7 @@ def _tokenise(metadata, preprocessor):
         f"preprocessor = keras_hub.models.{kinds[0]}(",
         f"    tokenizer, sequence_length={length}",
         ")",
-        'inputs = preprocessor(["A text to classify."])',
+        f"inputs = preprocessor({texts if sides == 1 else pair})",
     ]
 
 

@@ -48,8 +48,18 @@ def match_states(student, teacher, model):
 
     Returns:
         List of `kd.Match`.
+
+    Raises:
+        ValueError: The student has no state for each token of a row.
     """
     theirs, ours = taps.hidden_states(teacher), student.hidden_states(model)
+    if not ours:
+        raise ValueError(
+            f"The student {student.title} reads the two texts of a pair one by "
+            "one: it has no state per token of the row to compare with the "
+            "teacher's. Use `--student shrink`, or the method kd. Received: "
+            f"model={model.name}"
+        )
     pairs = [(theirs[-1], ours[-1])]
     if len(ours) > 1:
         layers = matching.uniform_layer_map(len(theirs) - 1, len(ours) - 1)

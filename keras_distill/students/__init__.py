@@ -16,6 +16,7 @@ from keras_distill.students.shrink import shrink as shrink
 from keras_distill.students.shrink_causal_lm import (
     shrink_causal_lm as shrink_causal_lm,
 )
+from keras_distill.students.siamese import siamese as siamese
 from keras_distill.students.text_cnn import text_cnn as text_cnn
 
 __getattr__, _names = _kinds.lazy(

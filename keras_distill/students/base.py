@@ -165,6 +165,13 @@ class TokenStudent(Student):
         if self.embedding_rank is not None:
             check_integer("embedding_rank", self.embedding_rank, 1, WIDEST)
 
+    def build(self, task, teacher):
+        return task.for_inputs(self.of_text(task, teacher))
+
+    def of_text(self, task, teacher):
+        """The model for one text in each row, with the task's outputs."""
+        raise NotImplementedError
+
     def table(self, task, teacher):
         """The embeddings and the rank that the functions take."""
         rank = self.embedding_rank

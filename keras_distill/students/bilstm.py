@@ -28,7 +28,7 @@ class BiLSTM(TokenStudent):
     title = "BiLSTM"
     with_pretrained = PRETRAINED
 
-    def build(self, task, teacher):
+    def of_text(self, task, teacher):
         return bilstm(
             task.num_outputs,
             *self.table(task, teacher),
@@ -36,7 +36,8 @@ class BiLSTM(TokenStudent):
         )
 
     def hidden_states(self, model):
-        return [model.get_layer("bilstm")]
+        # One for pairs has them in its encoder, twice a row.
+        return [layer for layer in model.layers if layer.name == "bilstm"]
 
 
 def bilstm(

@@ -43,7 +43,7 @@ class NGram(TokenStudent):
         super().__post_init__()
         check_ngrams("buckets", self.buckets)
 
-    def build(self, task, teacher):
+    def of_text(self, task, teacher):
         return ngram(
             task.num_outputs,
             *self.table(task, teacher),

@@ -43,7 +43,7 @@ class TextCNN(TokenStudent):
         if self.ngram_buckets is not None:
             check_ngrams("ngram_buckets", self.ngram_buckets)
 
-    def build(self, task, teacher):
+    def of_text(self, task, teacher):
         return text_cnn(
             task.num_outputs,
             *self.table(task, teacher),

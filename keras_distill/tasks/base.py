@@ -30,6 +30,9 @@ class Task:
         ValueError: Parts are missing.
     """
 
+    # What reports call a row, and how many texts it has.
+    noun, sides = "text", 1
+
     def __init__(
         self, splits, encoded, preprocessor=None, name="the task", notes=()
     ):
@@ -84,6 +87,14 @@ class Task:
     def check_teacher(self, model):
         """Raises `ValueError` if a teacher does not answer this task."""
         raise NotImplementedError
+
+    def for_inputs(self, student):
+        """A small model that reads one text, as one for this task's rows.
+
+        Args:
+            student: `keras.Model`, not trained yet.
+        """
+        return student
 
     def linear_model(self, labels):
         """A linear model of the data, what every network has to beat.

@@ -6,6 +6,9 @@ import statistics
 import time
 
 import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.base import TransformerMixin
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -84,8 +87,10 @@ class LinearText:
     @property
     def parameters(self):
         """Integer, the number of weights."""
-        scored = len(self.classifier.classes_)
-        return (len(self._names) + 1) * (1 if scored == 2 else scored)
+        return sum(
+            each.coef_.size + each.intercept_.size
+            for each in self.classifier.estimators_
+        )
 
     @property
     def size_bytes(self):
@@ -113,11 +118,13 @@ def fit(texts, labels, dev_texts, dev_labels, num_classes, seed=0):
 
     N-grams of one and two words, with or without those of one to five
     characters within words; logistic regression of one class against the rest.
+    Of a pair the features are those of each text, what they share, and in what
+    they differ.
 
     Args:
-        texts: List of strings.
+        texts: List of strings, or of pairs of strings.
         labels: Integer array, of at least two classes.
-        dev_texts: List of strings.
+        dev_texts: List like `texts`.
         dev_labels: Integer array.
         num_classes: Integer.
         seed: Integer, which texts the choice is made on, where there are many.
@@ -136,8 +143,9 @@ def fit(texts, labels, dev_texts, dev_labels, num_classes, seed=0):
     if len(few) > SEARCH_ROWS:
         few = np.random.default_rng(seed).permutation(few)[:SEARCH_ROWS]
     best, chosen = -1.0, None
+    pairs = texts.ndim > 1
     for features in (WORDS, CHARACTERS):
-        vectorizer = _vectorizer(features)
+        vectorizer = _vectorizer(features, pairs)
         matrix = vectorizer.fit_transform(texts[few])
         dev = vectorizer.transform(dev_texts)
         for strength in STRENGTHS:
@@ -148,22 +156,60 @@ def fit(texts, labels, dev_texts, dev_labels, num_classes, seed=0):
                 found = vectorizer, model
     features, strength = chosen
     if len(few) < len(texts):
-        vectorizer = _vectorizer(features)
+        vectorizer = _vectorizer(features, pairs)
         matrix = vectorizer.fit_transform(texts)
         found = vectorizer, _classifier(strength).fit(matrix, labels)
     return LinearText(*found, num_classes, features, strength)
 
 
-def _vectorizer(features):
-    words = TfidfVectorizer(
-        ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b"
-    )
-    if features == WORDS:
-        return words
-    characters = TfidfVectorizer(
-        analyzer="char_wb", ngram_range=(1, 5), sublinear_tf=True
-    )
-    return make_union(words, characters)
+class PairFeatures(TransformerMixin, BaseEstimator):
+    """Features of a pair from those of its two texts, and their cosine.
+
+    Args:
+        vectorizer: What makes rows of length 1 of texts, not fitted yet.
+    """
+
+    def __init__(self, vectorizer):
+        self.vectorizer = vectorizer
+
+    def fit(self, pairs, y=None):
+        """Learns the features of both texts of `pairs`, `[rows, 2]`."""
+        del y
+        self.vectorizer.fit(np.ravel(pairs))
+        return self
+
+    def transform(self, pairs):
+        """Sparse matrix: both, the difference, the product, its sum."""
+        first, second = (
+            self.vectorizer.transform(texts) for texts in zip(*pairs)
+        )
+        common = first.multiply(second)
+        cosine = sparse.csr_matrix(common.sum(axis=1))
+        parts = [first, second, abs(first - second), common, cosine]
+        return sparse.hstack(parts, format="csr")
+
+    def get_feature_names_out(self, input_features=None):
+        """Of the texts' features: all that the parts are named by."""
+        del input_features
+        return self.vectorizer.get_feature_names_out()
+
+
+def _vectorizer(features, pairs):
+    parts = [
+        TfidfVectorizer(
+            ngram_range=(1, 2),
+            sublinear_tf=True,
+            token_pattern=r"(?u)\b\w+\b",
+        )
+    ]
+    if features == CHARACTERS:
+        characters = TfidfVectorizer(
+            analyzer="char_wb", ngram_range=(1, 5), sublinear_tf=True
+        )
+        parts.append(characters)
+    if pairs:
+        parts = [PairFeatures(part) for part in parts]
+    return make_union(*parts) if len(parts) > 1 else parts[0]
 
 
 def _classifier(strength):
@@ -176,6 +222,7 @@ def _classifier(strength):
             solver="liblinear",
             dual=True,
             tol=0.1,
+            max_iter=1000,
             random_state=0,
         )
     )

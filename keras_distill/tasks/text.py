@@ -88,7 +88,7 @@ class TextClassification(Task):
 
         Args:
             source: String, as `data.load` takes it.
-            columns: Dict with `text_column` and `label_column`.
+            columns: Dict of the columns, as `data.load` takes them.
             smoke: Boolean. A few rows only.
 
         Returns:
@@ -178,14 +178,14 @@ class TextClassification(Task):
         """Sentences on what is cut, unknown, or in train and test, if any."""
         return tuple(counts.notes(facts))
 
-    @staticmethod
-    def summary(facts):
+    @classmethod
+    def summary(cls, facts):
         """One line on `facts`."""
         rows = facts["rows"]
         return (
             f"{rows['train']:,} train, {rows['dev']:,} dev and "
-            f"{rows['test']:,} test texts, {len(facts['label_names'])} classes"
-            f"{counts.summary(facts)}"
+            f"{rows['test']:,} test {cls.noun}s, "
+            f"{len(facts['label_names'])} classes{counts.summary(facts)}"
         )
 
     @property

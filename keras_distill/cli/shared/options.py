@@ -4,6 +4,8 @@ import dataclasses
 import pathlib
 from typing import Literal
 
+from keras_distill._kinds import TASKS
+
 Auto = Literal["auto"]
 AUTO = "auto"
 
@@ -15,19 +17,25 @@ class Texts:
     Args:
         text_column: Column (or TFDS feature) with the text. None: 'text'.
         label_column: Column (or TFDS feature) with the label. None: 'label'.
+        text_pair_column: Column (or TFDS feature) with the second text, where
+            each row is a pair. None: one text in each row.
         labels: Rows whose label the student may see; the others are text
             without label for it. auto: 1000 for docstrings, all for other data.
         sequence_length: Tokens per text, longer ones are cut. auto: 32 for
             docstrings, else what holds 99 % of the train texts, at most 128.
         vocabulary: WordPiece vocabulary (vocab.txt) of a teacher in a .keras
             file that holds no tokenizer. None: a vocab.txt beside the file.
+        task: What is learnt: a class for each text, or for each pair of texts.
+            auto: pairs with a text_pair_column, else text.
     """
 
     text_column: str | None = None
     label_column: str | None = None
+    text_pair_column: str | None = None
     labels: int | Literal["auto", "all"] = "auto"
     sequence_length: int | Auto = "auto"
     vocabulary: pathlib.Path | None = None
+    task: Literal["auto", *TASKS] = "auto"
 
 
 @dataclasses.dataclass(frozen=True)

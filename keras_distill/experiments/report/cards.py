@@ -33,8 +33,8 @@ def write(found, task, folder):
         shipped = next(row for row in rows if row["arm"] == entry["arm"])
         told = next(v for v in found["verdicts"] if v["student"] == name)
         sections = {
-            "What it is": _purpose(found, name, shipped),
-            "Data": _data(found["task"]),
+            "What it is": _purpose(found, name, shipped, task.noun),
+            "Data": _data(found["task"], task.noun),
             "Teacher": _teacher(found["teacher"]),
             "Training": _training(found, name, shipped, entry),
             "Metrics": _metrics(found, rows, told, entry),
@@ -54,7 +54,7 @@ def _write_cards(folder, title, sections, files, task):
         for form, file in files.items()
         if "refused" not in file and form != "int8"
     ]
-    model_card(folder, title, sections, made, task.preprocessor)
+    model_card(folder, title, sections, made, task.preprocessor, task.sides)
     for name in made:
         if (folder / name).is_dir():
             model_card(folder / name, title, sections, ["."])
@@ -75,8 +75,9 @@ def limits(ece, task):
     labels = ", ".join(map(str, task.splits.label_names))
     told = [
         *LIMITS,
-        f"Every text gets one of the labels {labels}, whatever it is about.",
-        f"It reads the first {width} tokens of a text.",
+        f"Every {task.noun} gets one of the labels {labels}, whatever it is "
+        "about.",
+        f"It reads the first {width} tokens of a {task.noun}.",
     ]
     if ece is not None:
         told.append(
@@ -95,7 +96,7 @@ def repeat(settings, environment):
     )
 
 
-def _purpose(found, name, row):
+def _purpose(found, name, row, noun):
     labels = ", ".join(map(str, found["task"]["label_names"]))
     how = (
         "distilled from a larger model"
@@ -103,14 +104,14 @@ def _purpose(found, name, row):
         else "trained on hard labels, which did best on dev"
     )
     return escape(
-        f"A text classifier ({labels}), {row['parameters']:,} weights: the "
+        f"A {noun} classifier ({labels}), {row['parameters']:,} weights: the "
         f"student “{name}”, {how}. Made by keras_distill on {found['date']}."
     )
 
 
-def _data(task):
+def _data(task, noun):
     told = [
-        f"{task['name']}: {task['rows']['train']:,} train texts "
+        f"{task['name']}: {task['rows']['train']:,} train {noun}s "
         f"({task['labelled_train_rows']:,} with a label), "
         f"{task['rows']['dev']:,} dev and {task['rows']['test']:,} test.",
         *task["notes"],

@@ -168,7 +168,8 @@ def measured(found, task, about):
     sizes = found["task"]["rows"]
     told = [
         f"Data: {task.name}; {sizes['train']:,} train, {sizes['dev']:,} dev "
-        f"and {sizes['test']:,} test texts, {task.num_outputs} classes.",
+        f"and {sizes['test']:,} test {task.noun}s, {task.num_outputs} "
+        "classes.",
         *found["task"]["notes"],
         f"{tables.count(len(found['students']), 'student')} x "
         f"{tables.count(len(arms), 'arm')} x "

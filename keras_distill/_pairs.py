@@ -1,0 +1,58 @@
+"""A text, or a pair of texts: `"good"`, or `("Is it?", "It is.")`."""
+
+
+def sides(text):
+    """Tuple of the one text, or of the two."""
+    return (text,) if isinstance(text, str) else tuple(text)
+
+
+def from_sides(texts):
+    """What `sides` was given."""
+    return tuple(texts) if len(texts) > 1 else texts[0]
+
+
+def whole_text(text):
+    """One string of a text or a pair: to compare, to hash, to show.
+
+    Args:
+        text: String, or a pair of strings.
+
+    Returns:
+        String; another one for a pair whose texts change places.
+
+    Example:
+
+    >>> whole_text("good"), whole_text(("Is it?", "It is."))
+    ('good', 'Is it? | It is.')
+    """
+    return " | ".join(sides(text))
+
+
+def columns(texts):
+    """The texts of each side.
+
+    Args:
+        texts: List of strings, or of pairs of strings.
+
+    Returns:
+        List of one list, or of two.
+
+    Example:
+
+    >>> columns([("a", "b"), ("c", "d")])
+    [['a', 'c'], ['b', 'd']]
+    """
+    return [list(side) for side in zip(*map(sides, texts))]
+
+
+def preprocess(preprocessor, parts):
+    """What a KerasHub preprocessor makes of texts, or of pairs.
+
+    Args:
+        preprocessor: KerasHub preprocessor.
+        parts: List or tuple of one or two batches of strings.
+    """
+    if len(parts) == 1:
+        return preprocessor(parts[0])
+    # By name: of two batches in a tuple, the second would be taken for labels.
+    return preprocessor(x=tuple(parts))
