@@ -69,7 +69,7 @@ def small(task, teacher, weak, folder, **options):
 def test_scores_are_those_of_logistic_regressions(features, classes):
     """One against the rest, each fitted here by another solver."""
     train, labels = texts(30, 0, dict(list(CLASSES.items())[:classes]))
-    vectorizer = linear._vectorizer(features).fit(train)
+    vectorizer = linear._vectorizer(features, pairs=False).fit(train)
     model = linear.LinearText(
         vectorizer,
         linear._classifier(3.0).fit(vectorizer.transform(train), labels),
@@ -209,16 +209,28 @@ def test_what_saw_more_labels_does_not_end_a_run(task):
     assert not found.ends
     assert "90.0 %, is below that of the linear model (24 labels)" in found.told
     assert "--keep-weak-teacher" not in found.told
-    floors[LINEAR] = floor_of(2, 0.95)
+    floors[LINEAR] = floor_of(2, 1.0)
     found = weakness.of(task, teacher, floors, [])
     assert found.ends
-    assert "(2 labels), 95.0 %" in found.told
+    assert "(2 labels), 100.0 %" in found.told
     assert "Fine-tune it longer" in found.told
     embedded = dataclasses.replace(teacher, source="embedded")
     told = weakness.of(task, embedded, floors, []).told
     assert "name a pretrained one (`--teacher`)" in told
     assert "Fine-tune it longer" not in told
     assert weakness.of(task, of_logits(task, True), floors, []) is None
+
+
+@pytest.mark.parametrize(("accuracy", "ends"), [(0.99, False), (1.0, True)])
+def test_what_chance_explains_does_not_end_a_run(task, accuracy, ends):
+    """9 of 10 rows are right; the standard error of that is 0.095."""
+    teacher = of_logits(task, True)
+    teacher.logits["dev"][0] *= -1
+    results = [{"labels": 24, "dev_accuracy": accuracy}]
+    found = weakness.of(task, teacher, {LINEAR: Floor(results, None, [])}, [])
+    assert found.ends is ends
+    assert "90.0 %, is below that of the linear model" in found.told
+    assert ("--keep-weak-teacher" in found.told) is ends
 
 
 @pytest.mark.large

@@ -83,6 +83,23 @@ def fine_tuned(model, task, preparation, knows, watcher=None):
     return dataclasses.asdict(found)
 
 
+def summary(result):
+    """One line on what `fine_tuned` and the scores have given.
+
+    Args:
+        result: Dict, with `dev_accuracy` and `test_accuracy`.
+
+    Example:
+
+    >>> summary({"dev_accuracy": 0.8, "test_accuracy": 0.75, "cut": True})
+    'dev 80.0 %, test 75.0 %; the time was up, see `--teacher-minutes`'
+    """
+    told = teaching.accuracies(result)
+    if result.get("cut"):
+        told += "; the time was up, see `--teacher-minutes`"
+    return told
+
+
 def fine_tune_adaptively(
     model, task, rates, batch_size=32, minutes=10.0, seed=0, watcher=None
 ):

@@ -154,7 +154,7 @@ class Prepared:
                 ),
                 needs=("data",),
                 run=functools.partial(self._teach, watcher, check),
-                summary=teaching.accuracies,
+                summary=adapting.summary,
                 files=(MODEL,),
             )
         )

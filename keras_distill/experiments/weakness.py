@@ -1,6 +1,7 @@
 """When a teacher is not worth imitating, and what to do then."""
 
 import dataclasses
+import math
 import statistics
 
 from keras_distill.experiments import results
@@ -26,10 +27,10 @@ class Weakness:
 
     Args:
         told: String, a sentence on it.
-        ends: Boolean. Whether it has seen no more labels than the students:
-            then the teacher has nothing to give them. What has seen all
-            labels, as the teacher has, is no reason not to imitate it where
-            the students see few.
+        ends: Boolean. Whether it has seen no more labels than the students,
+            and does better by more than chance: then the teacher has nothing
+            to give them. What has seen all labels, as the teacher has, is no
+            reason not to imitate it where the students see few.
     """
 
     told: str
@@ -49,9 +50,11 @@ def of(task, teacher, floors, controls):
         `Weakness` or None.
     """
     accuracy = task.score(teacher.logits["dev"], "dev")
+    # The standard error of the teacher's share on so many rows.
+    chance = math.sqrt(accuracy * (1 - accuracy) / len(task.encoded["dev"]))
     better = [
-        (value, name, ends)
-        for value, name, ends in _rivals(floors, controls)
+        (value, name, sees_as_much and value - accuracy > chance)
+        for value, name, sees_as_much in _rivals(floors, controls)
         if value > accuracy
     ]
     if not better:
@@ -71,7 +74,7 @@ def of(task, teacher, floors, controls):
 
 
 def _rivals(floors, controls):
-    """Triples of a score on dev, a name, and whether it ends the run."""
+    """Triples: a score on dev, a name, whether it saw what students see."""
     for name, found in floors.items():
         seen = found.results[0]["labels"]
         yield (
