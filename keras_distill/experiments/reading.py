@@ -13,6 +13,10 @@ from keras_distill.experiments.preparation import AUTO
 
 VOCABULARY = pathlib.Path("vocab.txt")
 LOADING = (ValueError, OSError, ImportError)
+COLUMNS_ADVICE = (
+    "See `--data`, `--text-column`, `--label-column` and, for pairs of texts, "
+    "`--text-pair-column` in `--help`."
+)
 
 
 def read(chosen, folder):
@@ -30,7 +34,7 @@ def read(chosen, folder):
     """
     kind, source = chosen.task_kind, chosen.source
     source.check(kind)
-    with as_usage_error(*LOADING, advice="See `--data` in `--help`."):
+    with as_usage_error(*LOADING, advice=COLUMNS_ADVICE):
         splits = kind.read(chosen.data, chosen.columns, chosen.smoke)
     _check_labels(chosen, splits)
     if source.kind == sources.EMBEDDED:

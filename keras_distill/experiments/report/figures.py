@@ -256,6 +256,9 @@ def _label_points(axes, points):
 def _plain_log_ticks(axes):
     from matplotlib import ticker
 
-    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    low, high = axes.get_xlim()
+    # Over more than that the labels of 1, 2 and 5 run into each other.
+    subs = (1, 2, 5) if high < 100 * low else (1,)
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=subs))
     axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
     axes.xaxis.set_minor_locator(ticker.NullLocator())
