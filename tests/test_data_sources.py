@@ -332,7 +332,7 @@ def test_tfds_through_load(prepared, monkeypatch):
 
     monkeypatch.setattr(sources, "load_tfds", load_tfds)
     splits = data.load("tfds:glue/sst2", "sentence")
-    assert calls == [("glue/sst2", "sentence", None)]
+    assert calls == [("glue/sst2", "sentence", None, None)]
     assert splits.label_names == ["numpy", "keras"]
     assert splits.train.texts[0] == prepared[1][0]["train"][0][0]
 

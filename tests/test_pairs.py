@@ -7,6 +7,7 @@ import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_datasets as tfds
 import tensorflow_text  # noqa: F401 - Operations of exported tokenizers.
 import tiny_text
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -16,6 +17,7 @@ from keras_distill import data
 from keras_distill import students
 from keras_distill.augment import transfer_set
 from keras_distill.cli import main
+from keras_distill.data.tfds_source import load_tfds
 from keras_distill.export.latency import LiteRTModel
 from keras_distill.tasks import linear
 
@@ -320,3 +322,36 @@ def test_commands_take_pairs(tmp_path, command):
     card = next((tmp_path / "run/export").rglob("README.md")).read_text()
     assert "pair classifier" in card
     assert '"text_pair"' in card
+
+
+class TinyPairs(tfds.core.GeneratorBasedBuilder):
+    """A set of pairs in tensorflow-datasets."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        features = {
+            "one": tfds.features.Text(),
+            "two": tfds.features.Text(),
+            "label": tfds.features.ClassLabel(names=["other", "same"]),
+        }
+        return tfds.core.DatasetInfo(
+            builder=self, features=tfds.features.FeaturesDict(features)
+        )
+
+    def _split_generators(self, dl_manager):
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self):
+        for i, ((one, two), label) in enumerate(zip(*pairs(6))):
+            yield i, {"one": one, "two": two, "label": int(label)}
+
+
+def test_pairs_of_tensorflow_datasets(tmp_path):
+    rows, names, _ = load_tfds("tiny_pairs", "one", "label", "two", tmp_path)
+    texts, labels = zip(*sorted(rows["train"]))
+    expected = sorted(zip(pairs(6)[0], ["other", "same"] * 3))
+    assert list(zip(texts, labels)) == expected
+    assert names == ["other", "same"]
+    with pytest.raises(ValueError, match=r"`text_pair_column` must name one"):
+        load_tfds("tiny_pairs", "one", "label", "label", tmp_path)

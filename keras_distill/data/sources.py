@@ -71,7 +71,11 @@ def load(
     """
     source = str(source)
     if source == "docstrings":
-        _refuse_columns(text_column, label_column, text_pair_column)
+        _refuse_columns(
+            text_column=text_column,
+            label_column=label_column,
+            text_pair_column=text_pair_column,
+        )
         return docstrings.build()
     if source.startswith("tfds:"):
         name = source.removeprefix("tfds:")
@@ -88,12 +92,13 @@ def load(
     return _assemble(rows, names, notes)
 
 
-def _refuse_columns(*columns):
-    if any(column is not None for column in columns):
+def _refuse_columns(**columns):
+    given = [f"{k}={v!r}" for k, v in columns.items() if v is not None]
+    if given:
         raise ValueError(
             "`text_column`, `label_column` and `text_pair_column` are for "
             "files and TFDS; the set 'docstrings' has no columns. Received: "
-            f"{columns}"
+            + ", ".join(given)
         )
 
 

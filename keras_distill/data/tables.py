@@ -48,7 +48,7 @@ def read_table(
     path = pathlib.Path(path)
     rows = []
     columns = _text_columns(text_column, text_pair_column)
-    for line, label, *texts in read_columns(path, label_column, *columns):
+    for line, *texts, label in read_columns(path, *columns, label_column):
         label = label.strip()
         if label.casefold() in NOT_A_NUMBER:
             raise ValueError(
