@@ -12,13 +12,12 @@ from keras_distill.experiments.sources import EMBEDDED
 SOFT_ADVICE = "A better teacher would give the students more."
 ADVICE = (
     "Fine-tune it longer (`--teacher-minutes`, `--teacher-epochs`, "
-    "`--teacher-learning-rate`), take another one (`--teacher`), or go on "
-    "with it by `--keep-weak-teacher`."
+    "`--teacher-learning-rate`) or take another one (`--teacher`)."
 )
 EMBEDDED_ADVICE = (
-    "It knows no more than these texts: name a pretrained one (`--teacher`), "
-    "or go on with it by `--keep-weak-teacher`."
+    "It knows no more than these texts: name a pretrained one (`--teacher`)."
 )
+GO_ON = "`--keep-weak-teacher` goes on with it."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,21 +52,24 @@ def of(task, teacher, floors, controls):
     # The standard error of the teacher's share on so many rows.
     chance = math.sqrt(accuracy * (1 - accuracy) / len(task.encoded["dev"]))
     better = [
-        (value, name, sees_as_much and value - accuracy > chance)
+        (sees_as_much, value, name)
         for value, name, sees_as_much in _rivals(floors, controls)
         if value > accuracy
     ]
     if not better:
         return None
-    # One that ends the run is told before a better one that does not.
-    value, name, ends = max(better, key=lambda rival: (rival[2], rival[0]))
+    # What could end the run is told before what is better and could not.
+    sees_as_much, value, name = max(better)
+    ends = sees_as_much and value - accuracy > chance
     told = (
         f"the teacher's accuracy on dev, {100 * accuracy:.1f} %, is below "
         f"that of {name}, {100 * value:.1f} %"
     )
+    advice = EMBEDDED_ADVICE if teacher.source == EMBEDDED else ADVICE
     if ends:
-        advice = EMBEDDED_ADVICE if teacher.source == EMBEDDED else ADVICE
-        told = f"{told}, so there is little to imitate. {advice}"
+        told = f"{told}, so there is little to imitate. {advice} {GO_ON}"
+    elif sees_as_much:
+        told = f"{told}, which may be chance. {advice}"
     else:
         told = f"{told}. {SOFT_ADVICE}"
     return Weakness(told, ends)
