@@ -17,7 +17,9 @@ from keras_distill import data
 from keras_distill import students
 from keras_distill.augment import transfer_set
 from keras_distill.cli import main
+from keras_distill.data import sources
 from keras_distill.data.tfds_source import load_tfds
+from keras_distill.experiments import Preparation
 from keras_distill.export.latency import LiteRTModel
 from keras_distill.tasks import linear
 
@@ -255,6 +257,34 @@ def test_litert_files_of_siamese_students(task, tmp_path, kind, quantization):
     bound = 1e-4 if quantization is None else 0.05
     expected = student.predict(rows, verbose=0)
     np.testing.assert_allclose(found, expected, atol=bound)
+
+
+@pytest.mark.parametrize("columns", sources.PAIRS)
+def test_columns_of_pairs_are_known_by_their_names(tmp_path, columns):
+    for part in ("train", "dev", "test"):
+        text = "\t".join([*columns[::-1], "label"]) + "\nb\ta\t1\n"
+        (tmp_path / f"{part}.tsv").write_text(text)
+    found = Preparation(data=tmp_path)
+    assert (found.text_column, found.text_pair_column) == columns
+    assert found.task == "pairs"
+    assert Preparation(data=tmp_path, task="text").text_pair_column is None
+    named = Preparation(data=tmp_path, text_column=columns[1])
+    assert named.task == "text"
+
+
+@pytest.mark.parametrize(
+    "header", ["text,label", "text,sentence1,sentence2", "sentence1,label", ""]
+)
+def test_other_columns_are_no_pairs(tmp_path, header):
+    path = tmp_path / "all.csv"
+    path.write_text(header + "\n")
+    assert sources.pair_columns(path) is None
+    assert Preparation(data=path).task == "text"
+
+
+@pytest.mark.parametrize("source", ["docstrings", "tfds:glue/mrpc", "no.csv"])
+def test_what_has_no_header_is_no_table_of_pairs(source):
+    assert sources.pair_columns(source) is None
 
 
 REFUSED = {

@@ -19,6 +19,7 @@ from keras_distill.data.splits import TextSplits
 from keras_distill.data.splits import check_classes
 from keras_distill.data.splits import unit_hash
 from keras_distill.data.tables import SUFFIXES
+from keras_distill.data.tables import header
 from keras_distill.data.tables import part_file
 from keras_distill.data.tables import read_names
 from keras_distill.data.tables import read_table
@@ -28,6 +29,15 @@ PARTS = ("train", "dev", "test")
 NAMES = "labels.txt"
 NUMBER = re.compile(r"[0-9]+")
 MOST_COMPARED = 1000
+# What public sets call the two texts of a pair.
+PAIRS = (
+    ("text", "text_pair"),
+    ("text1", "text2"),
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
+    ("question", "sentence"),
+)
 
 
 def load(
@@ -183,6 +193,28 @@ def table_files(source):
             f"source={shown_path(path)} with {some(sorted(os.listdir(path)))}"
         )
     return files
+
+
+def pair_columns(source):
+    """The columns of a pair's texts, where the header of train tells them.
+
+    Args:
+        source: As in `load`.
+
+    Returns:
+        Pair of strings, or None: there are no columns of such names, or one
+        `text`, or the file cannot be read, which `load` tells.
+    """
+    try:
+        names = header(table_files(source)["train"])
+    except (OSError, ValueError):
+        return None
+    found = [pair for pair in PAIRS if set(pair) <= set(names)]
+    return (
+        found[0]
+        if found and ("text" in found[0]) == ("text" in names)
+        else None
+    )
 
 
 def _assemble(rows, names, notes):

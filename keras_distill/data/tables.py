@@ -217,6 +217,21 @@ def _fields_of_any_length():
         csv.field_size_limit(before)
 
 
+def header(path):
+    """The names of a table's columns.
+
+    Args:
+        path: Path, as in `read_table`.
+
+    Raises:
+        FileNotFoundError: As `read_table`.
+        ValueError: As `read_table`.
+    """
+    path = pathlib.Path(path)
+    with _fields_of_any_length():
+        return next(_rows(path, read_text(path)), (1, []))[1]
+
+
 def part_file(folder, part, suffixes):
     """The file of a folder that holds one part of a data set.
 

@@ -15,6 +15,7 @@ from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill.data import lengths
 from keras_distill.data.sources import names_file
+from keras_distill.data.sources import pair_columns
 from keras_distill.experiments import sources
 from keras_distill.experiments import transfer as transfer_set
 
@@ -37,7 +38,9 @@ class Preparation:
         text_column: String, the column with the text, or None for `text`.
         label_column: String, the column with the label, or None for `label`.
         text_pair_column: String, the column with the second text of a pair, or
-            None: one text in each row.
+            None: one text in each row, unless `text_column` is None, too, and
+            a file's columns are called as in public sets of pairs
+            (`sentence1` and `sentence2`).
         labels: Integer, how many train labels a student may see, `"all"`, or
             `"auto"`: 1000 for docstrings, else all. None: all.
         sequence_length: Integer, tokens of each text, or `"auto"`: 32 for
@@ -88,6 +91,7 @@ class Preparation:
     task: str = AUTO
 
     def __post_init__(self):
+        self._find_pairs()
         for name, value in self._defaults().items():
             if getattr(self, name) == AUTO:
                 object.__setattr__(self, name, value)
@@ -102,6 +106,16 @@ class Preparation:
             self._check_ranges()
         self.source  # noqa: B018 - a teacher that is not there is told now.
         self._check_paths()
+
+    def _find_pairs(self):
+        columns = (self.text_column, self.text_pair_column)
+        if self.task == "text" or any(columns):
+            return
+        found = pair_columns(self.data)
+        for name, column in zip(
+            ("text_column", "text_pair_column"), found or ()
+        ):
+            object.__setattr__(self, name, column)
 
     def _defaults(self):
         embedded = self.teacher == sources.EMBEDDED

@@ -18,7 +18,8 @@ class Texts:
         text_column: Column (or TFDS feature) with the text. None: 'text'.
         label_column: Column (or TFDS feature) with the label. None: 'label'.
         text_pair_column: Column (or TFDS feature) with the second text, where
-            each row is a pair. None: one text in each row.
+            each row is a pair. None: one text in each row, unless a file has
+            no column 'text' but two such as 'sentence1' and 'sentence2'.
         labels: Rows whose label the student may see; the others are text
             without label for it. auto: 1000 for docstrings, all for other data.
         sequence_length: Tokens per text, longer ones are cut. auto: 32 for
@@ -26,7 +27,7 @@ class Texts:
         vocabulary: WordPiece vocabulary (vocab.txt) of a teacher in a .keras
             file that holds no tokenizer. None: a vocab.txt beside the file.
         task: What is learnt: a class for each text, or for each pair of texts.
-            auto: pairs with a text_pair_column, else text.
+            auto: pairs where there are two columns of text, else text.
     """
 
     text_column: str | None = None
