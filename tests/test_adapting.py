@@ -26,26 +26,28 @@ class Curves:
 
     def __call__(self, model, batches, length, dev, callbacks, watcher=None):
         schedule, best = callbacks
+        model.stop_training = False
         scorings, each = length
         rates = []
         for epoch in range(scorings):
             for step in range(each):
                 schedule.on_train_batch_begin(step)
                 rates.append(float(model.optimizer.learning_rate))
+                self.clock += self.seconds
+                schedule.on_train_batch_end(step)
+                if model.stop_training:
+                    break
             peak = schedule._peak
             value = next(self.scores[peak])
             model.set_weights([np.full(w.shape, value) for w in model.weights])
             best.on_epoch_end(epoch, {"val_accuracy": value})
         best.on_train_end()
-        self.clock += self.seconds * scorings * each
-        self.fits.append((peak, scorings * each, max(rates), rates[-1]))
+        self.fits.append((peak, len(rates), max(rates), rates[-1]))
         return {}
 
 
 def adapt(task, monkeypatch, scores, rates, minutes=10.0, seconds=1e-6):
     curves = Curves(scores, seconds)
-    monkeypatch.setattr(training, "fit", curves)
-    monkeypatch.setattr(adapting.time, "perf_counter", lambda: curves.clock)
     model = tiny_text.network()
     schedule = adapting._HostSchedule.on_train_batch_begin
 
@@ -53,8 +55,11 @@ def adapt(task, monkeypatch, scores, rates, minutes=10.0, seconds=1e-6):
         self.set_model(model)
         schedule(self, batch, logs)
 
-    monkeypatch.setattr(adapting._HostSchedule, "on_train_batch_begin", begin)
-    found = adapting.fine_tune_adaptively(model, task, rates, 8, minutes)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "fit", curves)
+        patch.setattr(adapting.time, "perf_counter", lambda: curves.clock)
+        patch.setattr(adapting._HostSchedule, "on_train_batch_begin", begin)
+        found = adapting.fine_tune_adaptively(model, task, rates, 8, minutes)
     return found, model, curves.fits
 
 
@@ -74,48 +79,71 @@ def test_the_lowest_of_equally_good_rates_is_taken(task, monkeypatch):
 
 
 def test_rates_rise_and_fall(task, monkeypatch):
-    _, _, fits = adapt(task, monkeypatch, {3.0: [0.5] * 8}, (3.0,))
-    ((_, _, highest, last),) = fits
+    _, _, fits = adapt(task, monkeypatch, {3.0: [0.5] * 9}, (3.0,))
+    (_, timed, *_), (_, _, highest, last) = fits
+    assert timed == adapting.TIMED_STEPS
     assert highest == pytest.approx(3.0, rel=0.01)
     assert last < 0.02
 
 
 def test_another_cycle_while_dev_rises(task, monkeypatch):
     rising = np.linspace(0.5, 0.8, 8).tolist()
-    scores = {2.0: rising, 1.0: [*np.linspace(0.6, 0.9, 7), 0.85]}
+    scores = {2.0: [0.9, *rising], 1.0: [*np.linspace(0.6, 0.9, 7), 0.85]}
     found, model, fits = adapt(task, monkeypatch, scores, (2.0,))
-    assert [peak for peak, *_ in fits] == [2.0, 1.0]
+    assert [peak for peak, *_ in fits] == [2.0, 2.0, 1.0]
     assert found.steps == 56 + 24
     assert found.best_epoch == round((56 + 7 * 3) / 3, 1)
     np.testing.assert_allclose(model.get_weights()[0], 0.9, rtol=1e-6)
 
 
 def test_no_other_cycle_where_the_end_was_not_the_best(task, monkeypatch):
-    scores = {2.0: [0.5, 0.9, *[0.8] * 6]}
+    scores = {2.0: [0.95, 0.5, 0.9, *[0.8] * 6]}
     found, model, fits = adapt(task, monkeypatch, scores, (2.0,))
-    assert len(fits) == 1
+    assert len(fits) == 2
     assert found.best_epoch == round(2 * 7 / 3, 1)
     np.testing.assert_allclose(model.get_weights()[0], 0.9, rtol=1e-6)
 
 
 def test_the_time_is_kept(task, monkeypatch):
-    """Two trials of 20 steps of a second, and 24 seconds are left."""
-    monkeypatch.setattr(adapting, "TRIAL_STEPS", 20)
+    """Trials of at most 40 steps in 24 seconds of 96, three of them left."""
+    scores = {1.0: [0.5], 2.0: [0.8, *[0.7] * 8], 4.0: [0.6]}
+    found, _, fits = adapt(
+        task, monkeypatch, scores, (1.0, 2.0, 4.0), minutes=1.6, seconds=0.2
+    )
+    assert [steps for _, steps, *_ in fits] == [40, 40, 40, 56]
+    assert not found.cut
     scores = {1.0: [0.5], 2.0: [0.8, *[0.7] * 8]}
     found, _, fits = adapt(
-        task, monkeypatch, scores, (1.0, 2.0), minutes=64.5 / 60, seconds=1.0
+        task, monkeypatch, scores, (1.0, 2.0), minutes=4.0, seconds=1.0
     )
-    assert [steps for _, steps, *_ in fits] == [20, 20, 24]
+    assert [steps for _, steps, *_ in fits] == [30, 30, 56]
+    assert not found.cut
+
+
+def test_the_training_is_cut_where_the_time_is_up(task, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(adapting, "TRIAL_STEPS", 10)
+        scores = {1.0: [0.5] * 9}
+        found, _, fits = adapt(task, patch, scores, (1.0,), 0.51, seconds=1.0)
+    # 30.6 seconds: eight of them to time a step, and 22.
+    assert [steps for _, steps, *_ in fits] == [8, 16]
     assert found.cut
-
-
-def test_without_time_there_is_still_a_teacher(task, monkeypatch):
-    scores = {1.0: [0.5], 2.0: [0.8, *[0.7] * 8]}
+    scores = {1.0: [0.5], 2.0: [0.8, *np.linspace(0.1, 0.9, 8)]}
+    scores |= {1.0: [0.5, *[0.95] * 8]}
     found, _, fits = adapt(
-        task, monkeypatch, scores, (1.0, 2.0), minutes=0.01, seconds=1.0
+        task, monkeypatch, scores, (1.0, 2.0), minutes=4.2, seconds=1.0
     )
-    assert [steps for _, steps, *_ in fits] == [60, 60, 56]
-    assert found.cut
+    # 252 seconds: 32 + 32 + 56 are taken, 132 left for half of the steps.
+    assert [steps for _, steps, *_ in fits] == [32, 32, 56, 24]
+
+
+def test_without_time_to_try_the_middle_rate_is_taken(task, monkeypatch):
+    scores = {1.0: [0.5], 2.0: [0.7] * 8}
+    found, _, fits = adapt(
+        task, monkeypatch, scores, (1.0, 2.0, 4.0), minutes=0.01, seconds=1.0
+    )
+    assert [steps for _, steps, *_ in fits] == [1, 56]
+    assert (found.learning_rate, found.tried, found.cut) == (2.0, {}, True)
 
 
 def test_a_model_that_is_never_finite_is_told(task, monkeypatch):

@@ -14,6 +14,12 @@ from keras_distill.experiments.sources import EMBEDDED
 FINE_TUNING_RATES = (5e-5, 1e-4, 2e-4)
 NEW_RATES = (5e-4, 1e-3, 2e-3)
 TRIAL_STEPS = 100
+# All trials together take so much of the time, with fewer steps where need be;
+# on fewer than that the choice would be chance, and the middle rate is taken.
+TRIAL_TIME = 0.25
+FEWEST_TRIAL_STEPS = 30
+# What tells how long a step takes, where there is nothing to choose.
+TIMED_STEPS = 8
 # A trial is noisy: of rates that are about equally good, the lowest.
 ABOUT_EQUAL = 0.005
 # The first cycle takes so many passes, but not fewer steps than that, unless
@@ -105,9 +111,11 @@ def fine_tune_adaptively(
 ):
     """Fine-tunes a model for as long as dev improves; AdamW with warm-up.
 
-    Each rate is tried for a hundred steps. The best one then gets a cycle
-    of three passes, of at least 1,500 steps; a further, shorter cycle follows
-    from the best weights where the score on dev was still rising.
+    Each rate is tried for a hundred steps, or as many as a quarter of the time
+    allows; where that is not enough to tell them apart, the middle one is
+    taken. The best one then gets a cycle of three passes, of at least 1,500
+    steps; a further, shorter cycle follows from the best weights where the
+    score on dev was still rising.
 
     Args:
         model: `keras.Model` from the task's inputs to logits, changed in
@@ -138,12 +146,7 @@ def fine_tune_adaptively(
     20.0
     """
     run = _Run(model, task, batch_size, minutes, seed, watcher)
-    tried = {}
-    if len(rates) > 1:
-        tried = {rate: run.trial(rate) for rate in rates}
-        enough = max(tried.values()) - ABOUT_EQUAL
-        rates = [rate for rate in rates if tried[rate] >= enough]
-    rate = rates[0]
+    rate, tried = run.choose(rates)
     run.restart()
     wanted = min(
         max(PASSES * run.pass_steps, FEWEST_STEPS),
@@ -158,8 +161,8 @@ def fine_tune_adaptively(
             steps = run.affordable(wanted // 2)
         if not steps:
             break
-        late = run.cycle(rate / 2**cycle, steps)
-        if not late or run.best.score < before + WORTH_A_CYCLE:
+        run.cycle(rate / 2**cycle, steps)
+        if not run.rises or run.best.score < before + WORTH_A_CYCLE:
             break
     teaching.check_tuned(run.best, rate)
     return Adapted(
@@ -179,12 +182,15 @@ class _Run:
         rows = teaching.labelled_rows(task)
         self.pass_steps = math.ceil(len(rows) / batch_size)
         self.steps = self.best_steps = 0
+        # Whether the last scoring of the last cycle was the best one.
+        self.rises = False
         self.cut = False
         self._model, self._task, self._seed = model, task, seed
         self._rows, self._batch_size = rows, batch_size
         self._watcher = watcher
-        self._deadline = time.perf_counter() + 60 * minutes
-        self._step_seconds = None
+        self._seconds = 60 * minutes
+        self._deadline = time.perf_counter() + self._seconds
+        self._step_seconds, self._scoring_seconds = None, 0.0
         # One optimizer, set back for every cycle: another one would have the
         # step traced anew.
         self._optimizer = keras.optimizers.AdamW(
@@ -198,12 +204,31 @@ class _Run:
         ]
         self.best = training.BestEpoch(model)
 
-    def trial(self, rate):
-        """The score on dev after a short cycle from the start."""
-        self.restart()
-        steps = min(TRIAL_STEPS, MOST_PASSES * self.pass_steps)
-        self.cycle(rate, steps, scorings=1)
-        return self.best.score or 0.0
+    def choose(self, rates):
+        """The lowest of the best rates, after a short cycle with each.
+
+        Of one rate the cycle tells how long a step takes.
+
+        Returns:
+            Pair of the rate and a dict from each that was tried to its score
+            on dev.
+        """
+        wanted = min(TRIAL_STEPS, MOST_PASSES * self.pass_steps)
+        if len(rates) == 1:
+            self.cycle(*rates, wanted, 1, _Limit(TIMED_STEPS, math.inf))
+            return rates[0], {}
+        tried, enough = {}, min(FEWEST_TRIAL_STEPS, wanted)
+        # The first one finds how many steps there is time for.
+        limit = _Limit(wanted, TRIAL_TIME * self._seconds / len(rates))
+        for rate in rates:
+            self.restart()
+            taken = self.cycle(rate, wanted, scorings=1, limit=limit)
+            if taken < enough:
+                return rates[len(rates) // 2], {}
+            tried[rate] = self.best.score or 0.0
+            limit = _Limit(taken, math.inf)
+        good = max(tried.values()) - ABOUT_EQUAL
+        return next(rate for rate in rates if tried[rate] >= good), tried
 
     def restart(self):
         """Back to the weights that the model came with."""
@@ -213,28 +238,33 @@ class _Run:
 
     def affordable(self, wanted):
         """As many steps as the time allows, at most `wanted`."""
-        if self._step_seconds is None:
-            return wanted
         left = self._deadline - time.perf_counter()
+        left -= SCORINGS * self._scoring_seconds
         most = max(0, int(left / self._step_seconds))
         if most < wanted:
             self.cut = True
         return min(most, wanted)
 
-    def cycle(self, rate, steps, scorings=SCORINGS):
+    def cycle(self, rate, steps, scorings=SCORINGS, limit=None):
         """Trains with a rate that rises and falls.
 
+        Args:
+            rate: Float, its peak.
+            steps: Integer.
+            scorings: Integer, how often dev is scored.
+            limit: `_Limit`, or None.
+
         Returns:
-            Boolean: whether the last scoring was the best one.
+            Integer, the steps that were taken.
         """
         keras.utils.set_random_seed(self._seed)
         for variable, value in zip(self._optimizer.variables, self._fresh):
             variable.assign(value)
         scorings = min(scorings, steps)
         each = steps // scorings
-        schedule = _HostSchedule(rate, each * scorings)
+        limit = limit or _Limit(each * scorings, math.inf)
+        schedule = _HostSchedule(rate, each * scorings, limit)
         before = self.best.score
-        begin = time.perf_counter()
         training.fit(
             self._model,
             training.batches(self._rows, self._batch_size, self._seed),
@@ -243,31 +273,68 @@ class _Run:
             [schedule, self.best],
             self._watcher,
         )
-        self._step_seconds = (time.perf_counter() - begin) / (each * scorings)
-        improved = self.best.score != before
-        if improved:
+        self._step_seconds = schedule.step_seconds
+        self._scoring_seconds = time.perf_counter() - schedule.end
+        self.rises = self.best.score != before and self.best.epoch == scorings
+        if self.best.score != before:
             self.best_steps = self.steps + self.best.epoch * each
-        self.steps += each * scorings
-        return improved and self.best.epoch == scorings
+        self.steps += schedule.steps
+        return schedule.steps
+
+
+@dataclasses.dataclass(frozen=True)
+class _Limit:
+    """Where a cycle ends before its time.
+
+    Args:
+        steps: Integer.
+        seconds: Float.
+    """
+
+    steps: int
+    seconds: float
 
 
 class _HostSchedule(keras.callbacks.Callback):
-    """Sets the learning rate before each step: up for a tenth, then down."""
+    """Sets the learning rate before each step: up for a tenth, then down.
 
-    def __init__(self, peak, steps):
+    Args:
+        peak: Float.
+        steps: Integer, after which the rate is 0.
+        limit: `_Limit`, where the training ends.
+    """
+
+    def __init__(self, peak, steps, limit):
         super().__init__()
-        self._peak, self._steps = peak, steps
+        self._peak, self._total, self._limit = peak, steps, limit
         self._warm_up = max(1, steps // 10)
-        self._step = 0
+        self._begin = self._first = self.end = time.perf_counter()
+        self.steps = 0
+
+    @property
+    def step_seconds(self):
+        """Float. The first step, which is compiled, counts only if alone."""
+        if self.steps < 2:
+            return self.end - self._begin
+        return (self.end - self._first) / (self.steps - 1)
 
     def _rate(self):
-        if self._step < self._warm_up:
-            return self._peak * self._step / self._warm_up
-        left = self._steps - self._warm_up
-        done = (self._step - self._warm_up) / max(1, left)
+        if self.steps < self._warm_up:
+            return self._peak * self.steps / self._warm_up
+        left = self._total - self._warm_up
+        done = (self.steps - self._warm_up) / max(1, left)
         return self._peak * (1 + math.cos(math.pi * done)) / 2
 
     def on_train_batch_begin(self, batch, logs=None):
         del batch, logs
         self.model.optimizer.learning_rate.assign(self._rate())
-        self._step += 1
+
+    def on_train_batch_end(self, batch, logs=None):
+        del batch, logs
+        self.end = time.perf_counter()
+        self.steps += 1
+        if self.steps == 1:
+            self._first = self.end
+        late = self.end - self._begin >= self._limit.seconds
+        if late or self.steps >= self._limit.steps:
+            self.model.stop_training = True
