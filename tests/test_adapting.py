@@ -8,6 +8,7 @@ import tiny_text
 from keras_distill._errors import UsageError
 from keras_distill.experiments import adapting
 from keras_distill.experiments import training
+from keras_distill.experiments.host_schedule import HostSchedule
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ class Curves:
 def adapt(task, monkeypatch, scores, rates, minutes=10.0, seconds=1e-6):
     curves = Curves(scores, seconds)
     model = tiny_text.network()
-    schedule = adapting._HostSchedule.on_train_batch_begin
+    schedule = HostSchedule.on_train_batch_begin
 
     def begin(self, batch, logs=None):
         self.set_model(model)
@@ -58,7 +59,7 @@ def adapt(task, monkeypatch, scores, rates, minutes=10.0, seconds=1e-6):
     with monkeypatch.context() as patch:
         patch.setattr(training, "fit", curves)
         patch.setattr(adapting.time, "perf_counter", lambda: curves.clock)
-        patch.setattr(adapting._HostSchedule, "on_train_batch_begin", begin)
+        patch.setattr(HostSchedule, "on_train_batch_begin", begin)
         found = adapting.fine_tune_adaptively(model, task, rates, 8, minutes)
     return found, model, curves.fits
 

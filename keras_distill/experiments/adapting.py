@@ -8,6 +8,8 @@ import keras
 
 from keras_distill.experiments import teaching
 from keras_distill.experiments import training
+from keras_distill.experiments.host_schedule import HostSchedule
+from keras_distill.experiments.host_schedule import Limit
 from keras_distill.experiments.sources import EMBEDDED
 
 # Peaks to choose from: of pretrained weights, and of new ones.
@@ -215,18 +217,18 @@ class _Run:
         """
         wanted = min(TRIAL_STEPS, MOST_PASSES * self.pass_steps)
         if len(rates) == 1:
-            self.cycle(*rates, wanted, 1, _Limit(TIMED_STEPS, math.inf))
+            self.cycle(*rates, wanted, 1, Limit(TIMED_STEPS, math.inf))
             return rates[0], {}
         tried, enough = {}, min(FEWEST_TRIAL_STEPS, wanted)
         # The first one finds how many steps there is time for.
-        limit = _Limit(wanted, TRIAL_TIME * self._seconds / len(rates))
+        limit = Limit(wanted, TRIAL_TIME * self._seconds / len(rates))
         for rate in rates:
             self.restart()
             taken = self.cycle(rate, wanted, scorings=1, limit=limit)
             if taken < enough:
                 return rates[len(rates) // 2], {}
             tried[rate] = self.best.score or 0.0
-            limit = _Limit(taken, math.inf)
+            limit = Limit(taken, math.inf)
         good = max(tried.values()) - ABOUT_EQUAL
         return next(rate for rate in rates if tried[rate] >= good), tried
 
@@ -252,7 +254,7 @@ class _Run:
             rate: Float, its peak.
             steps: Integer.
             scorings: Integer, how often dev is scored.
-            limit: `_Limit`, or None.
+            limit: `Limit`, or None.
 
         Returns:
             Integer, the steps that were taken.
@@ -262,8 +264,8 @@ class _Run:
             variable.assign(value)
         scorings = min(scorings, steps)
         each = steps // scorings
-        limit = limit or _Limit(each * scorings, math.inf)
-        schedule = _HostSchedule(rate, each * scorings, limit)
+        limit = limit or Limit(each * scorings, math.inf)
+        schedule = HostSchedule(rate, each * scorings, limit)
         before = self.best.score
         training.fit(
             self._model,
@@ -280,61 +282,3 @@ class _Run:
             self.best_steps = self.steps + self.best.epoch * each
         self.steps += schedule.steps
         return schedule.steps
-
-
-@dataclasses.dataclass(frozen=True)
-class _Limit:
-    """Where a cycle ends before its time.
-
-    Args:
-        steps: Integer.
-        seconds: Float.
-    """
-
-    steps: int
-    seconds: float
-
-
-class _HostSchedule(keras.callbacks.Callback):
-    """Sets the learning rate before each step: up for a tenth, then down.
-
-    Args:
-        peak: Float.
-        steps: Integer, after which the rate is 0.
-        limit: `_Limit`, where the training ends.
-    """
-
-    def __init__(self, peak, steps, limit):
-        super().__init__()
-        self._peak, self._total, self._limit = peak, steps, limit
-        self._warm_up = max(1, steps // 10)
-        self._begin = self._first = self.end = time.perf_counter()
-        self.steps = 0
-
-    @property
-    def step_seconds(self):
-        """Float. The first step, which is compiled, counts only if alone."""
-        if self.steps < 2:
-            return self.end - self._begin
-        return (self.end - self._first) / (self.steps - 1)
-
-    def _rate(self):
-        if self.steps < self._warm_up:
-            return self._peak * self.steps / self._warm_up
-        left = self._total - self._warm_up
-        done = (self.steps - self._warm_up) / max(1, left)
-        return self._peak * (1 + math.cos(math.pi * done)) / 2
-
-    def on_train_batch_begin(self, batch, logs=None):
-        del batch, logs
-        self.model.optimizer.learning_rate.assign(self._rate())
-
-    def on_train_batch_end(self, batch, logs=None):
-        del batch, logs
-        self.end = time.perf_counter()
-        self.steps += 1
-        if self.steps == 1:
-            self._first = self.end
-        late = self.end - self._begin >= self._limit.seconds
-        if late or self.steps >= self._limit.steps:
-            self.model.stop_training = True
