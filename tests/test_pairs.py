@@ -331,7 +331,8 @@ def test_commands_take_pairs(tmp_path, command):
     (tmp_path / "more.tsv").write_text("one\ttwo\nfine\tsad\ndull dull\tnice\n")
     options = ["--unlabelled", str(tmp_path / "more.tsv")]
     if command == "compare":
-        options += ["--student", "bilstm", "shrink", "--seeds", "1"]
+        options += ["--student", "ngram", "shrink", "--arms", "hard", "kd"]
+        options += ["--seeds", "1"]
     arguments = [
         command,
         *("--data", str(source)),
