@@ -28,6 +28,11 @@ def whole_text(text):
     return " | ".join(sides(text))
 
 
+def flat(texts):
+    """List of all strings in texts or pairs of texts."""
+    return [side for text in texts for side in sides(text)]
+
+
 def columns(texts):
     """The texts of each side.
 

@@ -6,6 +6,7 @@ import random
 import unicodedata
 
 from keras_distill._checks import check_integer
+from keras_distill._pairs import flat
 from keras_distill._pairs import from_sides
 from keras_distill._pairs import sides
 from keras_distill._scripts import join
@@ -88,8 +89,7 @@ def transfer_set(
         )
     check_integer("seed", seed)
     if methods is None:
-        flat = [side for text in texts for side in sides(text)]
-        methods = [tang_method(flat)] if times else []
+        methods = [tang_method(flat(texts))] if times else []
     methods = _check_methods(methods, times)
     seen = keys_of((texts, *_collections(exclude)))
     made = []

@@ -209,12 +209,8 @@ def pair_columns(source):
         names = header(table_files(source)["train"])
     except (OSError, ValueError):
         return None
-    found = [pair for pair in PAIRS if set(pair) <= set(names)]
-    return (
-        found[0]
-        if found and ("text" in found[0]) == ("text" in names)
-        else None
-    )
+    known = [pair for pair in PAIRS if ("text" in pair) == ("text" in names)]
+    return next((pair for pair in known if set(pair) <= set(names)), None)
 
 
 def _assemble(rows, names, notes):

@@ -22,6 +22,7 @@ TRIAL_TIME = 0.25
 FEWEST_TRIAL_STEPS = 30
 # What tells how long a step takes, where there is nothing to choose.
 TIMED_STEPS = 8
+UNLIMITED = Limit()
 # A trial is noisy: of rates that are about equally good, the lowest.
 ABOUT_EQUAL = 0.005
 # The first cycle takes so many passes, but not fewer steps than that, unless
@@ -217,7 +218,7 @@ class _Run:
         """
         wanted = min(TRIAL_STEPS, MOST_PASSES * self.pass_steps)
         if len(rates) == 1:
-            self.cycle(*rates, wanted, 1, Limit(TIMED_STEPS, math.inf))
+            self.cycle(*rates, wanted, 1, Limit(TIMED_STEPS))
             return rates[0], {}
         tried, enough = {}, min(FEWEST_TRIAL_STEPS, wanted)
         # The first one finds how many steps there is time for.
@@ -228,7 +229,7 @@ class _Run:
             if taken < enough:
                 return rates[len(rates) // 2], {}
             tried[rate] = self.best.score or 0.0
-            limit = Limit(taken, math.inf)
+            limit = Limit(taken)
         good = max(tried.values()) - ABOUT_EQUAL
         return next(rate for rate in rates if tried[rate] >= good), tried
 
@@ -247,14 +248,14 @@ class _Run:
             self.cut = True
         return min(most, wanted)
 
-    def cycle(self, rate, steps, scorings=SCORINGS, limit=None):
+    def cycle(self, rate, steps, scorings=SCORINGS, limit=UNLIMITED):
         """Trains with a rate that rises and falls.
 
         Args:
             rate: Float, its peak.
             steps: Integer.
             scorings: Integer, how often dev is scored.
-            limit: `Limit`, or None.
+            limit: `Limit`.
 
         Returns:
             Integer, the steps that were taken.
@@ -264,7 +265,6 @@ class _Run:
             variable.assign(value)
         scorings = min(scorings, steps)
         each = steps // scorings
-        limit = limit or Limit(each * scorings, math.inf)
         schedule = HostSchedule(rate, each * scorings, limit)
         before = self.best.score
         training.fit(

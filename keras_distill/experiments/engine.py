@@ -183,7 +183,8 @@ def check(cells, task, model):
         with as_usage_error(ValueError, advice=advice):
             if name not in built:
                 built[name] = cell.student.build(task, model)
-            if recipe.matches is not None:
+        if recipe.matches is not None:
+            with as_usage_error(ValueError):
                 recipe.matches(cell.student, model, built[name])
 
 

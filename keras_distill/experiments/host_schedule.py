@@ -12,12 +12,12 @@ class Limit:
     """Where a cycle ends before its time.
 
     Args:
-        steps: Integer.
-        seconds: Float.
+        steps: Integer; infinity for none.
+        seconds: Float; infinity for none.
     """
 
-    steps: int
-    seconds: float
+    steps: float = math.inf
+    seconds: float = math.inf
 
 
 class HostSchedule(keras.callbacks.Callback):

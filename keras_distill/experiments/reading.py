@@ -6,7 +6,7 @@ from keras_distill import _files
 from keras_distill import data
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
-from keras_distill._pairs import sides
+from keras_distill._pairs import flat
 from keras_distill.data import lengths
 from keras_distill.experiments import sources
 from keras_distill.experiments.preparation import AUTO
@@ -39,9 +39,7 @@ def read(chosen, folder):
     _check_labels(chosen, splits)
     if source.kind == sources.EMBEDDED:
         with as_usage_error(ValueError, advice="See `--data`."):
-            vocabulary = data.train_vocabulary(
-                [side for text in splits.train.texts for side in sides(text)]
-            )
+            vocabulary = data.train_vocabulary(flat(splits.train.texts))
         with _files.complete_file(folder / VOCABULARY) as draft:
             data.write_vocabulary(vocabulary, draft)
     layer = source.preprocessor(kind, folder / VOCABULARY)
