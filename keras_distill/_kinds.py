@@ -9,6 +9,8 @@ import importlib
 TASKS = {
     "text": "tasks.text:TextClassification",
     "pairs": "tasks.pairs:PairClassification",
+    "regression": "tasks.regression:TextRegression",
+    "multi_label": "tasks.multi_label:MultiLabelClassification",
 }
 STUDENTS = {
     "text_cnn": "students.text_cnn:TextCNN",

@@ -37,7 +37,7 @@ from keras_distill.experiments.phases import fingerprints
 from keras_distill.experiments.preparation import Preparation
 from keras_distill.experiments.prepared import Prepared
 from keras_distill.experiments.run_folder import RunFolder
-from keras_distill.tasks.text import encode_transfer
+from keras_distill.tasks.of_texts import encode_transfer
 
 SIZES = {"train": 120, "dev": 30, "test": 30}
 
@@ -576,7 +576,7 @@ def test_unlabelled_texts_without_those_of_other_parts(file, content, tmp_path):
     found, given = transfer.make(FewTexts.splits, None, path, TEXTS_ALONE)
     assert found == ["new", "other"]
     assert given >= 3
-    encoded = encode_transfer(found, FewTexts.preprocessor)
+    encoded = encode_transfer(found, FewTexts.preprocessor, FewTexts.splits)
     assert encoded.labels.tolist() == [-1, -1]
     assert encoded.inputs["token_ids"][:, 0].tolist() == [3, 5]
     assert encoded.lengths.tolist() == [1, 1]
@@ -598,10 +598,11 @@ def test_seeds_are_a_count_or_a_list(seeds, expected):
 
 def test_best_epoch_is_restored():
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-    best = training.BestEpoch(model)
+    best = training.BestEpoch(model, tiny_text.task())
     for epoch, value in enumerate([0.1, 0.3, 0.3, 0.2]):
         model.layers[-1].bias.assign([float(epoch)])
-        best.on_epoch_end(epoch, {"val_accuracy": value})
+        best.value = lambda value=value: value
+        best.on_epoch_end(epoch, {})
     best.on_train_end()
     assert float(model.layers[-1].bias[0]) == 1.0
     assert (best.epoch, best.score) == (2, 0.3)
@@ -635,9 +636,12 @@ MODEL_KEYS = {
     "seeds": list,
     "dev_accuracy": list,
     "test_accuracy": list,
+    "dev_score": list,
+    "test_score": list,
     "parameters": int,
     "files": dict,
 }
+SCORES = ("test_score", "test_accuracy")
 FILE_KEYS = {
     "path": str,
     "size_bytes": int,
@@ -674,7 +678,8 @@ def check_report(path, names, seeds):
             assert 0 <= value <= 1
         for kind, file in model["files"].items():
             if "refused" not in file:
-                extra = {} if kind == "SavedModel" else {"test_accuracy": float}
+                scores = () if kind == "SavedModel" else SCORES
+                extra = dict.fromkeys(scores, float)
                 found = {k: type(v) for k, v in file.items()}
                 assert found == FILE_KEYS | extra
                 assert (path.parent / "export" / file["path"]).exists()

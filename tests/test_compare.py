@@ -55,16 +55,17 @@ def untrained(monkeypatch):
             self.count = 0
             self.stop_at = None
 
-        def __call__(self, model, batches, length, dev, callbacks, watcher):
+        def __call__(self, model, batches, length, callbacks, watcher):
             self.count += 1
             if self.count == self.stop_at:
                 raise KeyboardInterrupt
             values = [0.5, 0.6, 0.4][: length[0]]
             for callback in callbacks:
                 for epoch, value in enumerate(values):
-                    callback.on_epoch_end(epoch, {"val_accuracy": value})
+                    callback.value = lambda value=value: value
+                    callback.on_epoch_end(epoch, {})
                 callback.on_train_end()
-            return {"val_accuracy": values}
+            return {"val_score": values}
 
     fits = Fits()
     monkeypatch.setattr(training, "fit", fits)
@@ -462,7 +463,7 @@ def test_a_whole_comparison(call, tmp_path):
     options = {"recipes": chosen, "epochs": 3, "export": True, "html": True}
     found, _ = call(tmp_path, **options)
     for row in found["rows"]:
-        assert len(row["curves"][0]["val_accuracy"]) == 3
+        assert len(row["curves"][0]["val_score"]) == 3
         assert row["steps"] == 9
         assert row["parameters"] == tiny_text.network().count_params()
     assert (tmp_path / "report.html").stat().st_size > 20_000

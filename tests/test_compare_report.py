@@ -14,10 +14,10 @@ from keras_distill.experiments import RunFolder
 from keras_distill.experiments import Teacher
 from keras_distill.experiments import default_recipes
 from keras_distill.experiments import results
-from keras_distill.experiments import significance
 from keras_distill.experiments.cells import ARM
 from keras_distill.experiments.cells import CONTROL
 from keras_distill.experiments.cells import Cell
+from keras_distill.experiments.descriptions import describe
 from keras_distill.experiments.engine import Finished
 from keras_distill.experiments.engine import Outcome
 from keras_distill.experiments.phases import Phase
@@ -29,6 +29,7 @@ from keras_distill.recipes import hard
 from keras_distill.recipes.base import slug
 from keras_distill.students import Custom
 from keras_distill.tasks import TextClassification
+from keras_distill.tasks import measures
 
 ROWS = {"train": 60, "dev": 40, "test": 400}
 LABELS = {part: np.arange(rows) % 3 for part, rows in ROWS.items()}
@@ -84,6 +85,7 @@ def finished(recipe, seed, share, student="TextCNN", dev=None):
         recipe=recipe,
         seed=seed,
         role=CONTROL if recipe.is_control else ARM,
+        learns_from=describe(recipe, 10),
     )
     logits = logits_of(share, LABELS["test"], seed)
     right = logits.argmax(-1) == LABELS["test"]
@@ -94,14 +96,16 @@ def finished(recipe, seed, share, student="TextCNN", dev=None):
         "best_epoch": 2,
         "parameters": 1234,
         "seconds": 36.0,
-        "dev_accuracy": share if dev is None else dev,
-        "test_accuracy": float(right.mean()),
-        **significance.class_scores(logits, LABELS["test"]),
+        "dev_score": share if dev is None else dev,
+        "test_score": float(right.mean()),
+        **measures.class_scores(logits, LABELS["test"]),
         "ece": 0.05,
         "agreement": 0.9,
-        "curves": {"val_accuracy": [share - 0.1, share, share - 0.02]},
+        "details": [],
+        "curves": {"val_score": [share - 0.1, share, share - 0.02]},
     }
-    return Finished(cell, result, right, logits)
+    reliability = measures.reliability(logits, LABELS["test"])
+    return Finished(cell, result, right, reliability=reliability)
 
 
 def grid(shares, seeds=(0, 1, 2), student="TextCNN"):
@@ -131,7 +135,7 @@ EXPORTS = {
                 "size_bytes": 9_000_000,
                 "latency_ms": 11.0,
                 "agreement": 1.0,
-                "test_accuracy": 0.9,
+                "test_score": 0.9,
             }
         },
     },
@@ -145,7 +149,7 @@ EXPORTS = {
                 "size_bytes": 40_000,
                 "latency_ms": 0.031,
                 "agreement": 1.0,
-                "test_accuracy": 0.84,
+                "test_score": 0.84,
             },
             "int8": {
                 "path": "student_int8.tflite",
@@ -179,17 +183,17 @@ def build(cells=None, exports=(), folder=None, floors=None, **about):
 
 def test_rows_hold_means_over_seeds_and_differences():
     cells = grid(HELPS)
-    rows = results.of_arms(cells, LABELS["test"], cost_per_hour=2.0)
+    rows = results.of_arms(cells, cost_per_hour=2.0)
     assert [row["arm"] for row in rows] == list(HELPS)
     control, kd = rows[0], rows[-1]
     assert "against_control" not in control
-    tests = [f.result["test_accuracy"] for f in cells if f.cell.role == CONTROL]
-    assert control["test_accuracy"]["mean"] == pytest.approx(np.mean(tests))
-    assert control["test_accuracy"]["sd"] == pytest.approx(
+    tests = [f.result["test_score"] for f in cells if f.cell.role == CONTROL]
+    assert control["test_score"]["mean"] == pytest.approx(np.mean(tests))
+    assert control["test_score"]["sd"] == pytest.approx(
         np.std(tests, ddof=1)
     )
     found = kd["against_control"]
-    means = [row["test_accuracy"]["mean"] for row in (control, kd)]
+    means = [row["test_score"]["mean"] for row in (control, kd)]
     assert found["value"] == pytest.approx(means[1] - means[0])
     assert found["low"] < found["value"] < found["high"]
     gap = found["mcnemar"]["only_second"] - found["mcnemar"]["only_first"]
@@ -220,7 +224,7 @@ def test_several_students_have_a_control_each():
         *grid({"hard labels": 0.6, "KD": 0.65}, student="BiLSTM"),
         *grid({"hard labels": 0.8, "KD": 0.81}, student="TextCNN"),
     ]
-    rows = results.of_arms(cells, LABELS["test"])
+    rows = results.of_arms(cells)
     assert [(r["student"], r["arm"]) for r in rows] == [
         ("BiLSTM", "hard labels"),
         ("BiLSTM", "KD"),
@@ -371,13 +375,6 @@ def test_table():
     )
     assert last["p"] == "< 0.001"
     assert "Size" not in tables.table(build())[0]
-
-
-def test_cells_without_the_further_scores_have_no_columns_for_them():
-    held = grid(HELPS)
-    for f in held:
-        del f.result["macro_f1"], f.result["matthews"]
-    assert not {"Macro F1 %", "MCC"} & set(tables.table(build(held))[0])
 
 
 def test_markdown():
@@ -559,8 +556,8 @@ def test_the_verdict_of_failures_alone():
 
 def _failed(result):
     gone = (
-        *("dev_accuracy", "test_accuracy", "macro_f1", "matthews"),
-        *("ece", "agreement", "curves"),
+        *("dev_score", "test_score", "macro_f1", "matthews"),
+        *("ece", "agreement", "curves", "details"),
     )
     kept = {k: v for k, v in result.items() if k not in gone}
     return {**kept, "best_epoch": None, "failed": "it is NaN"}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_distill.experiments import significance as statistics
+from keras_distill.tasks import measures
 
 
 def draws(seeds=3, examples=200, rates=(0.8, 0.85), seed=0):
@@ -170,14 +171,14 @@ def ece_by_loops(logits, labels, bins):
 def test_calibration_error_against_loops(bins):
     rng = np.random.default_rng(1)
     logits, labels = rng.normal(size=(300, 3)) * 2, rng.integers(0, 3, 300)
-    found = statistics.reliability(logits, labels, bins)
+    found = measures.reliability(logits, labels, bins)
     assert found["ece"] == pytest.approx(ece_by_loops(logits, labels, bins))
     assert sum(found["count"]) == 300
 
 
 def test_edges_of_the_bins_belong_to_the_lower_one():
     logits = np.log([[0.5, 0.5], [0.75, 0.25], [1.0, 1e-300]])
-    found = statistics.reliability(logits, np.array([0, 0, 0]), bins=4)
+    found = measures.reliability(logits, np.array([0, 0, 0]), bins=4)
     assert found["count"] == [0, 1, 1, 1]
     assert found["accuracy"][0] is None
     assert found["confidence"][1:] == pytest.approx([0.5, 0.75, 1.0])
@@ -185,7 +186,7 @@ def test_edges_of_the_bins_belong_to_the_lower_one():
 
 def test_large_logits_do_not_overflow():
     logits = np.array([[1e4, 0.0], [0.0, 1e4]], "float32")
-    found = statistics.reliability(logits, np.array([0, 0]))
+    found = measures.reliability(logits, np.array([0, 0]))
     assert found["ece"] == 0.5
 
 
@@ -197,7 +198,7 @@ def test_scores_of_classes_against_their_definitions():
     right, true, shown = counts.diagonal(), counts.sum(1), counts.sum(0)
     covariance = right.sum() * 60 - true @ shown
     scale = (60**2 - true @ true) * (60**2 - shown @ shown)
-    found = statistics.class_scores(np.eye(4)[predicted], labels)
+    found = measures.class_scores(np.eye(4)[predicted], labels)
     assert found["macro_f1"] == pytest.approx(
         np.mean(2 * right / (true + shown))
     )
@@ -206,18 +207,18 @@ def test_scores_of_classes_against_their_definitions():
 
 def test_scores_of_a_single_class():
     zeros = np.zeros(3, int)
-    assert statistics.class_scores(np.eye(2)[zeros], zeros) == {
+    assert measures.class_scores(np.eye(2)[zeros], zeros) == {
         "macro_f1": 1.0,
         "matthews": 0.0,
     }
-    wrong = statistics.class_scores(np.eye(2)[zeros], zeros + 1)
+    wrong = measures.class_scores(np.eye(2)[zeros], zeros + 1)
     assert wrong == {"macro_f1": 0.0, "matthews": 0.0}
 
 
 def test_agreement_and_deviation():
     a = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0]])
-    assert statistics.agreement(a, -a) == 0
-    assert statistics.agreement(a, a * [[2], [2], [-1]]) == 2 / 3
+    assert measures.agreement(a, -a) == 0
+    assert measures.agreement(a, a * [[2], [2], [-1]]) == 2 / 3
     mean, sd = statistics.mean_and_sd([0.8, 0.9, 0.7])
     assert (mean, sd) == (pytest.approx(0.8), pytest.approx(0.1))
     assert statistics.mean_and_sd([0.5]) == (0.5, None)
@@ -229,13 +230,19 @@ def test_agreement_and_deviation():
     [
         (lambda s: s.paired_bootstrap([1, 0], [1]), "paired"),
         (lambda s: s.paired_bootstrap([], []), "at least one"),
-        (lambda s: s.paired_bootstrap([0.5], [1]), "1 where"),
+        (lambda s: s.mcnemar([0.5], [1]), "1 where"),
         (lambda s: s.paired_bootstrap([1], [1], confidence=2), "confidence=2"),
         (lambda s: s.paired_bootstrap([1], [1], samples=0), "samples=0"),
         (lambda s: s.mcnemar(np.ones((1, 1, 1)), np.ones((1, 1, 1))), "shape"),
-        (lambda s: s.reliability(np.ones((2, 2)), [0]), "labels.shape"),
-        (lambda s: s.reliability(np.ones((2, 2)), [0, 1], bins=0), "bins=0"),
-        (lambda s: s.agreement(np.ones((2, 2)), np.ones((2, 3))), "same shape"),
+        (lambda _: measures.reliability(np.ones((2, 2)), [0]), "labels.shape"),
+        (
+            lambda _: measures.reliability(np.ones((2, 2)), [0, 1], bins=0),
+            "bins=0",
+        ),
+        (
+            lambda _: measures.agreement(np.ones((2, 2)), np.ones((2, 3))),
+            "same shape",
+        ),
     ],
 )
 def test_wrong_arguments(call, message):

@@ -192,7 +192,9 @@ def test_labels_that_are_no_numbers(folder):
     write(folder, train=lines(9) + "a\t-1.0\n")
     assert data.load(folder).label_names == ["no", "yes"]
     write(folder, train=lines(9) + "a\tNaN\n")
-    with pytest.raises(ValueError, match="'NaN' in train.tsv, line 11. Leave"):
+    with pytest.raises(
+        ValueError, match="'NaN', where.*; in train.tsv, line 11"
+    ):
         data.load(folder)
 
 
@@ -332,7 +334,9 @@ def test_tfds_through_load(prepared, monkeypatch):
 
     monkeypatch.setattr(sources, "load_tfds", load_tfds)
     splits = data.load("tfds:glue/sst2", "sentence")
-    assert calls == [("glue/sst2", "sentence", None, None)]
+    assert calls == [
+        ("glue/sst2", "sentence", ("label",), None, data.TextSplits)
+    ]
     assert splits.label_names == ["numpy", "keras"]
     assert splits.train.texts[0] == prepared[1][0]["train"][0][0]
 
@@ -347,7 +351,7 @@ def test_tfds_through_load(prepared, monkeypatch):
             r"\['text'\]. Received: text_column='label'",
         ),
         (
-            ("keras_distill_docstrings/small", None, "text"),
+            ("keras_distill_docstrings/small", None, ("text",)),
             "label.*text.*Received: label_column='text'",
         ),
     ],

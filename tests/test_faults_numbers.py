@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 import tiny_runs
+import tiny_text
 
 import keras_distill as kd
 from keras_distill._errors import UsageError
@@ -142,49 +143,49 @@ def test_a_teacher_that_diverges_stops_the_run(call, tmp_path, monkeypatch):
     assert not (tmp_path / "out" / "teacher.keras").exists()
 
 
-def test_the_share_of_finite_rows():
-    metric = training.finite_rows()
-    logits = np.zeros((4, 3), "float32")
-    metric.update_state(np.zeros(4), logits)
-    assert float(metric.result()) == 1
-    logits[0, 1], logits[2, 0] = np.nan, np.inf
-    metric.update_state(np.zeros(4), logits)
-    assert float(metric.result()) == 0.75
-
-
-def best_of(*epochs):
-    """The `BestEpoch` after epochs with these logs, and the final weight."""
+def best_of(*epochs, loss=1.0):
+    """The `BestEpoch` after epochs with these logits, and the final weight."""
+    task = tiny_text.task()
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-    best = training.BestEpoch(model)
+    best = training.BestEpoch(model, task)
     best.set_model(model)
-    for number, logs in enumerate(epochs):
+    for number, logits in enumerate(epochs):
         model.set_weights([np.full((1, 1), number + 1.0), np.zeros(1)])
-        best.on_epoch_end(number, logs)
+        best._predict = lambda model, logits=logits: logits
+        best.on_epoch_end(number, {"loss": loss})
     best.on_train_end()
     return best, float(model.layers[0].kernel[0, 0])
 
 
+def right_on(share):
+    """Logits for dev that are right on such a share of the rows."""
+    labels = tiny_text.task().encoded["dev"].labels
+    sign = np.where(np.arange(len(labels)) < share * len(labels), 1.0, -1.0)
+    return sign[:, None] * np.eye(2)[labels]
+
+
 def test_an_epoch_that_is_not_finite_is_the_worst():
-    worse = {"loss": 1.0, "val_accuracy": 0.9, "val_finite": 0.99}
-    good = {"loss": 1.0, "val_accuracy": 0.1, "val_finite": 1.0}
+    good, better, broken = right_on(0.5), right_on(0.9), right_on(1.0)
+    broken[-1, 0] = np.nan
+    infinite = np.where(np.isnan(broken), np.inf, broken)
     for epochs, chosen in (
-        ((worse, good), 2),
-        ((good, worse), 1),
-        ((good, good | {"val_accuracy": math.nan}), 1),
-        ((good | {"val_accuracy": math.nan}, good), 2),
-        ((worse, good, worse, good | {"val_accuracy": 0.2}), 4),
+        ((broken, good), 2),
+        ((good, broken), 1),
+        ((good, infinite), 1),
+        ((infinite, good), 2),
+        ((broken, good, infinite, better), 4),
     ):
         best, weight = best_of(*epochs)
         assert (best.epoch, weight) == (chosen, chosen)
         assert best.failure is None
-    best, weight = best_of(worse, worse)
+    best, weight = best_of(broken, broken)
     assert best.epoch is None
     assert weight == 2
     assert "no epoch gave finite logits" in best.failure
 
 
 def test_a_loss_that_is_not_finite_ends_the_training():
-    best, _ = best_of({"loss": math.nan, "val_accuracy": 0, "val_finite": 0})
+    best, _ = best_of(right_on(0.5), loss=math.nan)
     assert best.model.stop_training
 
 

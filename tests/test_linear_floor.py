@@ -36,6 +36,16 @@ def texts(rows, seed, classes=CLASSES):
     return held, labels
 
 
+def fitted(rows, labels, dev, dev_labels, classes):
+    """The linear model whose choice is made by the accuracy on dev."""
+
+    def accuracy(logits):
+        return float((logits.argmax(axis=-1) == dev_labels).mean())
+
+    heads = linear.Classes(classes)
+    return linear.fit(rows, np.asarray(labels), dev, accuracy, heads)
+
+
 @pytest.fixture(scope="module")
 def task():
     return tiny_text.task(transfer=())
@@ -70,13 +80,9 @@ def test_scores_are_those_of_logistic_regressions(features, classes):
     """One against the rest, each fitted here by another solver."""
     train, labels = texts(30, 0, dict(list(CLASSES.items())[:classes]))
     vectorizer = linear._vectorizer(features, pairs=False).fit(train)
-    model = linear.LinearText(
-        vectorizer,
-        linear._classifier(3.0).fit(vectorizer.transform(train), labels),
-        classes,
-        features,
-        3.0,
-    )
+    heads = linear.Classes(classes)
+    fitted = heads.fit(vectorizer.transform(train), labels, 3.0)
+    model = linear.LinearText(vectorizer, fitted, heads, features, 3.0)
     found = model.logits(train)
     matrix = vectorizer.transform(train).toarray()
     bias = np.ones((len(matrix), 1))
@@ -96,7 +102,7 @@ def test_what_is_chosen_is_best_on_dev():
     """Words are new in dev, their beginnings are not."""
     train = ["unhappy", "unkind", "kindly", "happily"] * 3
     labels = np.array([0, 0, 1, 1] * 3)
-    model = linear.fit(train, labels, ["unfair", "fairly"], [0, 1], 2)
+    model = fitted(train, labels, ["unfair", "fairly"], [0, 1], 2)
     assert model.features == linear.CHARACTERS
     assert model.logits(["unlucky", "luckily"]).argmax(-1).tolist() == [0, 1]
 
@@ -105,14 +111,14 @@ def test_many_rows_choose_on_a_part_and_fit_on_all(monkeypatch):
     monkeypatch.setattr(linear, "SEARCH_ROWS", 12)
     train, labels = texts(30, 0)
     train[29], labels[29] = "zebra", 2
-    model = linear.fit(train, labels, train, labels, 3)
+    model = fitted(train, labels, train, labels, 3)
     assert "zebra" in model.vectorizer.get_feature_names_out().tolist()
     assert model.logits(train).argmax(-1).tolist() == labels.tolist()
 
 
 def test_a_class_without_a_text_is_never_the_answer():
     train, labels = texts(12, 0, {"a": CLASSES["film"], "b": CLASSES["food"]})
-    model = linear.fit(train, labels * 2, train, labels * 2, 4)
+    model = fitted(train, labels * 2, train, labels * 2, 4)
     logits = model.logits(train)
     assert logits.shape == (12, 4)
     assert np.isfinite(logits).all()
@@ -120,7 +126,7 @@ def test_a_class_without_a_text_is_never_the_answer():
 
 
 def test_size_counts_weights_and_ngrams():
-    model = linear.fit(["ab cd", "ef"] * 3, [0, 1] * 3, ["ab"], [0], 2)
+    model = fitted(["ab cd", "ef"] * 3, [0, 1] * 3, ["ab"], [0], 2)
     names = model.vectorizer.get_feature_names_out()
     assert model.parameters == len(names) + 1
     letters = sum(len(name) + 1 for name in names)
@@ -140,7 +146,7 @@ def test_every_report_has_the_floor(task, tmp_path):
     floor = found["models"][1]
     expected = task.linear_model(task.splits.train.labels)
     for part in ("dev", "test"):
-        score = task.score(expected.logits[part], part)
+        score = task.score(expected.logits, part)
         assert floor[f"{part}_accuracy"] == [score]
     assert floor["size_bytes"] == expected.facts["size_bytes"]
     assert found["weak_teacher"] is None
@@ -156,7 +162,7 @@ def test_with_few_labels_the_floor_sees_as_few(task, tmp_path):
     assert floors["linear"]["seeds"] == [3, 5]
     assert floors["linear_all_labels"]["labels"] == 24
     labels = task.labels(8, 5)
-    score = task.score(task.linear_model(labels).logits["test"], "test")
+    score = task.score(task.linear_model(labels).logits, "test")
     assert floors["linear"]["test_accuracy"]["values"][1] == score
 
 
@@ -200,7 +206,7 @@ def test_what_saw_more_labels_does_not_end_a_run(task):
     """As the teacher itself has; where the students see few, it has enough."""
 
     def floor_of(labels, accuracy):
-        return Floor([{"labels": labels, "dev_accuracy": accuracy}], None, [])
+        return Floor([{"labels": labels, "dev_score": accuracy}], None, [])
 
     teacher = of_logits(task, True)
     teacher.logits["dev"][0] *= -1
@@ -226,7 +232,7 @@ def test_what_chance_explains_does_not_end_a_run(task, accuracy, ends):
     """9 of 10 rows are right; the standard error of that is 0.095."""
     teacher = of_logits(task, True)
     teacher.logits["dev"][0] *= -1
-    results = [{"labels": 24, "dev_accuracy": accuracy}]
+    results = [{"labels": 24, "dev_score": accuracy}]
     found = weakness.of(task, teacher, {LINEAR: Floor(results, None, [])}, [])
     assert found.ends is ends
     assert "90.0 %, is below that of the linear model" in found.told
@@ -267,7 +273,7 @@ def test_a_task_without_a_linear_model(task, tmp_path, monkeypatch):
 def facts_of(accuracy):
     return {
         "labels": 40,
-        **dict.fromkeys(("dev_accuracy", "test_accuracy"), accuracy),
+        **dict.fromkeys(("dev_score", "test_score"), accuracy),
         **dict.fromkeys(("macro_f1", "matthews", "seconds"), 0.5),
         **dict.fromkeys(("parameters", "size_bytes"), 1200),
         "latency_ms": 1.5,

@@ -219,9 +219,15 @@ def test_the_linear_model_reads_what_texts_share():
 
 def test_the_linear_model_tells_pairs_apart(task):
     rows, labels = pairs(200, 5)
-    model = linear.fit(rows, labels, rows, labels, 2)
+    model = linear.fit(
+        rows,
+        np.asarray(labels),
+        rows,
+        lambda logits: float((logits.argmax(-1) == labels).mean()),
+        linear.Classes(2),
+    )
     assert (model.logits(rows).argmax(-1) == labels).mean() > 0.95
-    columns = model.classifier.estimators_[0].coef_.size
+    columns = model.model.estimators_[0].coef_.size
     assert model.parameters == columns + 1
     assert task.linear_model(task.labels(None, 0)).facts["size_bytes"] > 0
 
@@ -379,10 +385,12 @@ class TinyPairs(tfds.core.GeneratorBasedBuilder):
 
 
 def test_pairs_of_tensorflow_datasets(tmp_path):
-    rows, names, _ = load_tfds("tiny_pairs", "one", "label", "two", tmp_path)
+    rows, names, _ = load_tfds(
+        "tiny_pairs", "one", ("label",), "two", data_dir=tmp_path
+    )
     texts, labels = zip(*sorted(rows["train"]))
     expected = sorted(zip(pairs(6)[0], ["other", "same"] * 3))
     assert list(zip(texts, labels)) == expected
     assert names == ["other", "same"]
     with pytest.raises(ValueError, match=r"`text_pair_column` must name one"):
-        load_tfds("tiny_pairs", "one", "label", "label", tmp_path)
+        load_tfds("tiny_pairs", "one", ("label",), "label", data_dir=tmp_path)

@@ -24,9 +24,10 @@ NAMES = {
         dense_logits sparse_forward_kl write write_with_beam""",
     "callbacks": """AnnealTemperature AnnealWeight Backup StageSwitch
         continuation_kd""",
-    "data": """EncodedDataset PromptSplits TextDataset TextSplits UNLABELLED
-        batches bert_preprocessor bucket_lengths encode keep_labels load
-        load_prompts train_vocabulary write_vocabulary""",
+    "data": """EncodedDataset MultiLabelSplits PromptSplits ScoreSplits
+        TextDataset TextSplits UNLABELLED batches bert_preprocessor
+        bucket_lengths encode has_label keep_labels load load_prompts
+        missing_labels train_vocabulary write_vocabulary""",
     "divergences": """adaptive_kl align_temperature alpha_beta binary_kl
         forward_kl generalized_jsd reverse_kl skew_kl skew_reverse_kl
         soft_cross_entropy total_variation""",
@@ -51,7 +52,8 @@ NAMES = {
     "students": """BiLSTM Custom NGram Shrink Student TextCNN bilstm
         mean_pooled_classifier ngram shrink shrink_causal_lm siamese
         text_cnn""",
-    "tasks": "PairClassification Task TextClassification",
+    "tasks": """MultiLabelClassification PairClassification Task
+        TextClassification TextRegression""",
 }
 FUNCTIONS = {
     "schedules": "Cosine Exponential Linear Piecewise Schedule StepDown",

@@ -199,7 +199,7 @@ def test_every_recipe_trains(name, transfer, task, teacher, tmp_path):
     student = BiLSTM(width=4, epochs=recipe.fewest_epochs, batch_size=8)
     cell = Cell("a", "A", "BiLSTM", student, recipe.name, recipe, 0)
     result = Bench(task, teacher).train(cell, tmp_path)
-    assert len(result["curves"]["val_accuracy"]) == student.epochs
+    assert len(result["curves"]["val_score"]) == student.epochs
     assert result["texts"] == 24 + transfer * len(tiny_text.TRANSFER)
     assert 0 <= result["test_accuracy"] <= 1
     assert set(cell.predictions(tmp_path)) == {"dev_logits", "test_logits"}

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from keras_distill import _pairs
 from keras_distill._checks import check_positive
-from keras_distill.data.splits import UNLABELLED
+from keras_distill.data.labelled import has_label
+from keras_distill.data.labelled import missing_labels
 
 CHUNK = 1024
 
@@ -19,7 +20,7 @@ class EncodedDataset:
     Args:
         inputs: Dictionary of int32 arrays of shape `[rows, length]`, the
             model's inputs, padded on the right.
-        labels: int32 array of shape `[rows]`; `-1` is a row without a label.
+        labels: Array, as of `TextDataset`.
         lengths: int32 array of shape `[rows]`, tokens before the padding.
     """
 
@@ -55,7 +56,7 @@ class EncodedDataset:
                 for name, array in self.inputs.items()
             },
             np.concatenate(
-                [self.labels, np.full(len(other), UNLABELLED, "int32")]
+                [self.labels, missing_labels(self.labels, len(other))]
             ),
             np.concatenate([self.lengths, other.lengths]),
         )
@@ -143,7 +144,7 @@ def batches(
 
     Returns:
         `tf.data.Dataset` of `(inputs, labels)`: a dictionary of int32 tensors
-        of shape `[batch, length]` and an int32 tensor of shape `[batch]`.
+        of shape `[batch, length]`, and the labels of these rows.
 
     Raises:
         ValueError: `lengths` do not increase or are too short for the longest
@@ -232,8 +233,8 @@ def _grouped(rows, encoded, batch_size, lengths, drop_remainder):
 
 def _mixed(encoded, counts, shuffle, seed, drop_remainder):
     """Yields (positions, length): a fixed number of labelled rows in each."""
-    labelled = np.flatnonzero(encoded.labels != UNLABELLED)
-    unlabelled = np.flatnonzero(encoded.labels == UNLABELLED)
+    known = has_label(encoded.labels)
+    labelled, unlabelled = np.flatnonzero(known), np.flatnonzero(~known)
     if min(counts) < 1 or not len(labelled) or not len(unlabelled):
         raise ValueError(
             "`labelled_per_batch` must lie between 1 and batch_size - 1, and "

@@ -1,22 +1,17 @@
 """`load`: a classification set by name, from files, or from TFDS."""
 
-import difflib
-import heapq
 import os
 import pathlib
-import re
 import stat
 
 from keras_distill._pairs import whole_text
-from keras_distill._text_files import LONGEST_SHOWN
 from keras_distill._text_files import file_mode
-from keras_distill._text_files import shown
 from keras_distill._text_files import shown_path
 from keras_distill._text_files import some
 from keras_distill.data import docstrings
-from keras_distill.data.splits import TextDataset
+from keras_distill.data.labelled import TextDataset
+from keras_distill.data.splits import NUMBER
 from keras_distill.data.splits import TextSplits
-from keras_distill.data.splits import check_classes
 from keras_distill.data.splits import unit_hash
 from keras_distill.data.tables import SUFFIXES
 from keras_distill.data.tables import header
@@ -27,8 +22,6 @@ from keras_distill.data.tfds_source import load_tfds
 
 PARTS = ("train", "dev", "test")
 NAMES = "labels.txt"
-NUMBER = re.compile(r"[0-9]+")
-MOST_COMPARED = 1000
 # What public sets call the two texts of a pair.
 PAIRS = (
     ("text", "text_pair"),
@@ -45,12 +38,16 @@ def load(
     text_column=None,
     label_column=None,
     text_pair_column=None,
+    kind=TextSplits,
 ):
-    """Loads a classification set of texts, or of pairs of texts.
+    """Loads a labelled set of texts, or of pairs of texts.
 
-    Labels may be strings or integers. Rows with an empty label or `-1` stay
-    in train as unlabelled text. A part that is missing is taken from train,
-    10 % by the hash of the text; `notes` of the result says so. A file
+    Classes may be strings or integers. Rows with an empty label or `-1` stay
+    in train as unlabelled text. Scores are numbers, where only an empty field
+    is none. Of several labels, one column holds their names between commas,
+    semicolons or bars, empty where none applies; or each has a column of 1 and
+    0; there `-1` is a row without labels. A part that is missing is taken from
+    train, 10 % by the hash of the text; `notes` of the result says so. A file
     `labels.txt` in the folder, or beside the file, names integer labels: line 1
     the class 0, and so on.
 
@@ -62,12 +59,16 @@ def load(
         text_column: String, the column or feature with the text. Defaults to
             `"text"` in files and to the one text feature in TFDS.
         label_column: String, the column or feature with the label. Defaults
-            to `"label"`.
+            to `"label"`; for scores to `"score"` or `"similarity"`, and for
+            several labels to `"labels"`, where there is such a one. Several
+            labels in a column each: their names, `"toxic,insult"`.
         text_pair_column: String, the column or feature with the second text of
             a pair. Defaults to none: one text in each row.
 
+        kind: `TextSplits`, `ScoreSplits` or `MultiLabelSplits`.
+
     Returns:
-        `TextSplits`, of pairs with a `text_pair_column`.
+        `kind`, of pairs with a `text_pair_column`.
 
     Raises:
         FileNotFoundError: There is no such file or folder.
@@ -86,20 +87,43 @@ def load(
             label_column=label_column,
             text_pair_column=text_pair_column,
         )
+        if kind is not TextSplits:
+            raise ValueError(
+                "The set 'docstrings' has classes. Name another `source` for "
+                f"scores or several labels. Received: kind={kind.__name__}"
+            )
         return docstrings.build()
+    columns = None
+    if label_column is not None:
+        columns = kind.columns_of(label_column)
     if source.startswith("tfds:"):
         name = source.removeprefix("tfds:")
+        columns = columns or ("label",)
         rows, names, notes = load_tfds(
-            name, text_column, label_column, text_pair_column
+            name, text_column, columns, text_pair_column, kind
         )
     else:
-        columns = (
-            text_column or "text",
-            label_column or "label",
-            text_pair_column,
+        path = pathlib.Path(source)
+        columns = columns or label_columns(path, kind)
+        rows, names, notes = _load_files(
+            path, (text_column or "text", columns, text_pair_column, kind)
         )
-        rows, names, notes = _load_files(pathlib.Path(source), columns)
-    return _assemble(rows, names, notes)
+    return _assemble(rows, columns, names, notes, kind)
+
+
+def label_columns(source, kind):
+    """The columns with the labels, by the header of train.
+
+    Args:
+        source: As in `load`, a path.
+        kind: As in `load`.
+
+    Returns:
+        Tuple of strings: the first of the kind's that is there.
+    """
+    names = header_of(source)
+    found = [name for name in kind.label_columns if name in names]
+    return (*found, *kind.label_columns)[:1]
 
 
 def _refuse_columns(**columns):
@@ -119,7 +143,7 @@ def _load_files(path, columns):
         if file
     }
     file = names_file(path)
-    if file is None:
+    if file is None or columns[-1] is not TextSplits:
         return rows, None, ()
     names = read_names(file)
     return _named(rows, names, file), names, ()
@@ -205,18 +229,28 @@ def pair_columns(source):
         Pair of strings, or None: there are no columns of such names, or one
         `text`, or the file cannot be read, which `load` tells.
     """
-    try:
-        names = header(table_files(source)["train"])
-    except (OSError, ValueError):
-        return None
+    names = header_of(source)
     known = [pair for pair in PAIRS if ("text" in pair) == ("text" in names)]
     return next((pair for pair in known if set(pair) <= set(names)), None)
 
 
-def _assemble(rows, names, notes):
-    """Fills missing parts from train and turns labels into positions."""
-    names = names or _names(rows["train"])
-    check_classes(names)
+def header_of(source):
+    """The columns of train; none where it cannot be read, as `load` tells.
+
+    Args:
+        source: As in `load`.
+    """
+    try:
+        return header(table_files(source)["train"])
+    except (OSError, ValueError):
+        return []
+
+
+def _assemble(rows, columns, names, notes, kind):
+    """Fills missing parts from train and turns labels into an array."""
+    found = [label for _, label in rows["train"]]
+    names = names or kind.names_of(found, columns)
+    kind.check_names(names)
     notes = list(notes)
     rows = dict(rows)
     missing = [part for part in ("test", "dev") if part not in rows]
@@ -227,26 +261,13 @@ def _assemble(rows, names, notes):
             "train, by the hash of the text"
         )
     _check_parts(rows)
-    position = {name: i for i, name in enumerate(names)}
-    return TextSplits(
-        **{
-            part: TextDataset(
-                [text for text, _ in rows[part]],
-                _positions(position, part, rows[part]),
-            )
-            for part in PARTS
-        },
-        label_names=names,
-        notes=tuple(notes),
-    )
-
-
-def _names(rows):
-    """Distinct labels, integers by value."""
-    found = {label for _, label in rows if label is not None}
-    if all(NUMBER.fullmatch(label) for label in found):
-        return sorted(found, key=int)
-    return sorted(found)
+    parts = {}
+    for part in PARTS:
+        texts = [text for text, _ in rows[part]]
+        labels = [label for _, label in rows[part]]
+        array = kind.to_array(part, texts, labels, names)
+        parts[part] = TextDataset(texts, array)
+    return kind(**parts, label_names=names, notes=tuple(notes))
 
 
 def _take(rows, bounds):
@@ -270,27 +291,3 @@ def _check_parts(rows):
                 "a part with labels, or leave it out so that it is taken "
                 "from train"
             )
-
-
-def _positions(position, part, rows):
-    """Labels as positions; None as -1."""
-    unknown = [
-        (row, text, label)
-        for row, (text, label) in enumerate(rows, start=1)
-        if label is not None and label not in position
-    ]
-    if unknown:
-        row, text, label = unknown[0]
-        # Alike means of like length: to compare with all takes seconds.
-        few = heapq.nsmallest(
-            MOST_COMPARED, position, lambda name: abs(len(name) - len(label))
-        )
-        near = difflib.get_close_matches(label[:LONGEST_SHOWN], few)
-        raise ValueError(
-            f"Labels of {part} must occur in train: {some(position)}. "
-            f"Received: label={shown(label)} in row {row} of {part}, "
-            f"{shown(whole_text(text))}; {len(unknown):,} such rows. "
-            + (f"Is {some(near)} meant? " if near else "")
-            + "Mend the labels, or move rows of that class into train"
-        )
-    return [-1 if label is None else position[label] for _, label in rows]

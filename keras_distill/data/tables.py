@@ -10,17 +10,19 @@ from keras_distill._pairs import from_sides
 from keras_distill._text_files import read_text
 from keras_distill._text_files import shown_path
 from keras_distill._text_files import some
+from keras_distill.data.splits import TextSplits
 
 SUFFIXES = (".tsv", ".csv")
-# -1.0 is the -1 of a column that a program took for floats.
-MISSING = {"", "-1", "-1.0"}
-NOT_A_NUMBER = {"nan", "<na>"}
 # The most that a C long holds everywhere; csv's own limit is 131,072.
 LONGEST_FIELD = 2**31 - 1
 
 
 def read_table(
-    path, text_column="text", label_column="label", text_pair_column=None
+    path,
+    text_column="text",
+    label_columns=("label",),
+    text_pair_column=None,
+    kind=TextSplits,
 ):
     """Reads a file with a header line.
 
@@ -30,33 +32,32 @@ def read_table(
     Args:
         path: Path of a `.tsv` or `.csv` file, UTF-8, or UTF-16 with its mark.
         text_column: String, the name in the header.
-        label_column: String, the name in the header.
+        label_columns: Tuple of strings, names in the header.
         text_pair_column: String, the name of the second text's column, or
             None: one text in each row.
+        kind: `TextSplits` or a subclass, what the labels mean.
 
     Returns:
-        List of `(text, label)`, without blanks around them; a label is a
-        string, or `None` where the field is empty or `-1`. With two columns
-        of text, `text` is a pair of strings.
+        List of `(text, label)`, without blanks around them; a label is what
+        `kind.read_label` makes of it, `None` where there is none. With two
+        columns of text, `text` is a pair of strings.
 
     Raises:
         FileNotFoundError: There is no such file.
         ValueError: The file is empty, is no text, lacks a column, or a line
             has an empty text, a quote that is not closed, a label that is
-            not a number (`nan`) or the wrong number of fields.
+            none, or the wrong number of fields.
     """
     path = pathlib.Path(path)
     rows = []
     columns = _text_columns(text_column, text_pair_column)
-    for line, *texts, label in read_columns(path, *columns, label_column):
-        label = label.strip()
-        if label.casefold() in NOT_A_NUMBER:
-            raise ValueError(
-                "A label must be the name or the number of a class. Received: "
-                f"{label!r} in {path.name}, line {line}. Leave the field "
-                "empty in a row without a label"
-            )
-        label = None if label in MISSING else label
+    for line, *fields in read_columns(path, *columns, *label_columns):
+        texts = fields[: len(columns)]
+        held = [field.strip() for field in fields[len(columns) :]]
+        try:
+            label = kind.read_label(held, label_columns)
+        except ValueError as error:
+            raise ValueError(f"{error}; in {path.name}, line {line}") from error
         rows.append((_text(path, line, texts), label))
     return rows
 

@@ -6,17 +6,21 @@ import numpy as np
 
 from keras_distill._pairs import from_sides
 from keras_distill.data._network import any_answers
+from keras_distill.data.splits import TextSplits
 
 TRAIN = ("train",)
 DEV = ("validation", "dev", "valid")
 TEST = ("test",)
+# What GLUE's test parts hold, read as a class and as a score.
+NO_LABEL = {None, -1.0}
 
 
 def load_tfds(
     name,
     text_feature=None,
-    label_feature=None,
+    label_features=("label",),
     pair_feature=None,
+    kind=TextSplits,
     data_dir=None,
 ):
     """Loads the rows of a tensorflow-datasets set.
@@ -24,8 +28,9 @@ def load_tfds(
     Args:
         name: String, `"NAME"` or `"NAME/CONFIG"`.
         text_feature: String. Defaults to the one text feature of the set.
-        label_feature: String. Defaults to `"label"`.
+        label_features: Tuple of strings.
         pair_feature: String, the second text of a pair. Defaults to none.
+        kind: `TextSplits` or a subclass, what the labels mean.
         data_dir: Path where prepared sets are kept. Defaults to TFDS' own,
             `~/tensorflow_datasets`.
 
@@ -46,14 +51,14 @@ def load_tfds(
     if pair_feature is not None:
         pair = _text_feature(name, features, pair_feature, "text_pair_column")
         texts.append(pair)
-    label_feature = _label_feature(name, features, label_feature)
+    _check_labels(name, features, label_features, kind)
     rows, notes = {}, []
     for part, candidates in (("train", TRAIN), ("dev", DEV), ("test", TEST)):
         split = next((c for c in candidates if c in builder.info.splits), None)
         if split is None:
             continue
-        found = _rows(builder, split, texts, label_feature)
-        if part == "test" and all(label is None for _, label in found):
+        found = _rows(builder, split, texts, label_features, kind)
+        if part == "test" and {label for _, label in found} <= NO_LABEL:
             notes.append(f"The test part of {name} has no labels: not used")
         else:
             rows[part] = found
@@ -62,7 +67,7 @@ def load_tfds(
             f"tfds:{name} must have a split 'train'. Received: "
             f"splits={sorted(builder.info.splits)}"
         )
-    return rows, getattr(features[label_feature], "names", None), notes
+    return rows, _class_names(features, label_features), notes
 
 
 def _builder(name, data_dir):
@@ -129,44 +134,59 @@ def _text_feature(name, features, chosen, option):
     return chosen
 
 
-def _label_feature(name, features, label_feature):
-    label_feature = label_feature or "label"
-    if not _is_integer(features, label_feature):
-        raise ValueError(
-            f"`label_column` must name a scalar integer feature of tfds:{name}"
-            f", which has {sorted(features)}. "
-            f"Received: label_column={label_feature!r}"
-        )
-    return label_feature
+def _check_labels(name, features, chosen, kind):
+    for label in chosen:
+        if not _is_number(features, label, kind.tfds_kinds):
+            raise ValueError(
+                "`label_column` must name a scalar integer feature of "
+                f"tfds:{name}, or of scores a float one; it has "
+                f"{sorted(features)}. Received: label_column={label!r}"
+            )
 
 
-def _is_integer(features, name):
+def _is_number(features, name, kinds):
     if name not in features:
         return False
     feature = features[name]
-    return feature.shape == () and np.dtype(feature.np_dtype).kind in "iu"
+    return feature.shape == () and np.dtype(feature.np_dtype).kind in kinds
 
 
-def _rows(builder, split, text_features, label_feature):
+def _class_names(features, labels):
+    """Those of a single feature; several are named by themselves."""
+    if len(labels) > 1:
+        return None
+    return getattr(features[labels[0]], "names", None)
+
+
+def _rows(builder, split, text_features, label_features, kind):
     import tensorflow_datasets as tfds
 
-    names = getattr(builder.info.features[label_feature], "names", None)
+    names = _class_names(builder.info.features, label_features)
     rows = []
     for example in tfds.as_numpy(builder.as_dataset(split=split)):
         texts = [
             example[feature].decode("utf-8").strip()
             for feature in text_features
         ]
-        label = int(example[label_feature])
         if not all(texts):
             empty = text_features[texts.index("")]
             raise ValueError(
                 f"Every row needs a text. Received: an empty {empty!r} "
                 f"in row {len(rows)} of the {split!r} split"
             )
-        text = from_sides(texts)
-        if label < 0:
-            rows.append((text, None))
-        else:
-            rows.append((text, names[label] if names else str(label)))
+        # As the fields of a table, whose rules are then the rules here.
+        fields = [_field(example[label], names) for label in label_features]
+        try:
+            label = kind.read_label(fields, label_features)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}; in row {len(rows)} of the {split!r} split"
+            ) from error
+        rows.append((from_sides(texts), label))
     return rows
+
+
+def _field(value, names):
+    if names is None:
+        return str(value)
+    return names[value] if value >= 0 else ""

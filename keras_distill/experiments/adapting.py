@@ -39,7 +39,7 @@ class Adapted:
 
     Args:
         learning_rate: Float, the peak that was chosen.
-        tried: Dict from each rate that was tried to its accuracy on dev.
+        tried: Dict from each rate that was tried to its score on dev.
         steps: Integer, of all cycles.
         epochs: Float, passes over the rows with a label.
         best_epoch: Float, the passes of the weights that were kept.
@@ -96,14 +96,14 @@ def summary(result):
     """One line on what `fine_tuned` and the scores have given.
 
     Args:
-        result: Dict, with `dev_accuracy` and `test_accuracy`.
+        result: Dict, with `dev_score` and `test_score`.
 
     Example:
 
-    >>> summary({"dev_accuracy": 0.8, "test_accuracy": 0.75, "cut": True})
+    >>> summary({"dev_score": 0.8, "test_score": 0.75, "cut": True})
     'dev 80.0 %, test 75.0 %; the time was up, see `--teacher-minutes`'
     """
-    told = teaching.accuracies(result)
+    told = teaching.scores(result)
     if result.get("cut"):
         told += "; the time was up, see `--teacher-minutes`"
     return told
@@ -205,7 +205,7 @@ class _Run:
         self._fresh = [
             keras.ops.convert_to_numpy(v) for v in self._optimizer.variables
         ]
-        self.best = training.BestEpoch(model)
+        self.best = training.BestEpoch(model, task)
 
     def choose(self, rates):
         """The lowest of the best rates, after a short cycle with each.
@@ -236,7 +236,7 @@ class _Run:
     def restart(self):
         """Back to the weights that the model came with."""
         self._model.set_weights(self._start)
-        self.best = training.BestEpoch(self._model)
+        self.best = training.BestEpoch(self._model, self._task)
         self.steps = self.best_steps = 0
 
     def affordable(self, wanted):
@@ -271,7 +271,6 @@ class _Run:
             self._model,
             training.batches(self._rows, self._batch_size, self._seed),
             (scorings, each),
-            self._task.encoded["dev"],
             [schedule, self.best],
             self._watcher,
         )

@@ -7,15 +7,14 @@ import time
 import keras
 import numpy as np
 
-from keras_distill import _files
 from keras_distill import data
 from keras_distill._errors import UsageError
 from keras_distill.distiller import Distiller
 from keras_distill.experiments import configurations
-from keras_distill.experiments import significance
 from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.experiments.cells import PREDICTIONS
+from keras_distill.experiments.cells import write_predictions
 from keras_distill.experiments.phases import Phase
 from keras_distill.tasks.base import TRANSFER
 
@@ -159,13 +158,12 @@ class Bench:
         model, logits = self._trained(cell, student, logits)
         steps = cell.steps(task)
         _compile(model, cell, task, steps)
-        best = training.BestEpoch(student)
+        best = training.BestEpoch(student, task)
         start = time.perf_counter()
         curves = training.fit(
             model,
             training.batches(rows, cell.student.batch_size, cell.seed, logits),
             (cell.student.epochs, steps),
-            task.encoded["dev"],
             [*cell.recipe.schedule(cell.student.epochs), best],
             watcher,
         )
@@ -173,7 +171,7 @@ class Bench:
             student=student,
             best=best,
             curves=curves,
-            labels=int((labels != data.UNLABELLED).sum()),
+            labels=int(data.has_label(labels).sum()),
             texts=len(rows),
             steps=steps * cell.student.epochs,
             seconds=round(time.perf_counter() - start, 2),
@@ -226,7 +224,7 @@ class Bench:
         """
         rows = self.task.encoded["train"].with_labels(labels)
         logits = self.teacher.logits["train"]
-        known = labels != data.UNLABELLED
+        known = data.has_label(labels)
         if not recipe.transfer:
             return rows.take(np.flatnonzero(known)), logits[known]
         if TRANSFER in self.task.encoded:
@@ -234,9 +232,10 @@ class Bench:
             logits = np.concatenate([logits, self.teacher.logits[TRANSFER]])
         if recipe.is_distilled:
             return rows, logits
-        known = rows.labels != data.UNLABELLED
-        guessed = self.task.pseudo_labels(logits)
-        return rows.with_labels(np.where(known, rows.labels, guessed)), logits
+        labels = self.task.pseudo_labels(logits)
+        known = data.has_label(rows.labels)
+        labels[known] = rows.labels[known]
+        return rows.with_labels(labels), logits
 
     def _trained(self, cell, student, logits):
         """What `fit` trains, and the logits that ride in its batches."""
@@ -250,34 +249,24 @@ class Bench:
         return Distiller(teacher, student, matches=matches), None
 
     def _scores(self, predicted):
-        task, test = self.task, predicted["test"]
-        labels = task.encoded["test"].labels
-        return task.accuracies(predicted) | {
-            **significance.class_scores(test, labels),
-            "ece": significance.reliability(test, labels)["ece"],
-            "agreement": significance.agreement(
-                self.teacher.logits["test"], test
+        task = self.task
+        reliability = task.reliability(predicted, "test")
+        return {
+            **task.scores(predicted),
+            **task.further_scores(predicted),
+            "ece": reliability and reliability["ece"],
+            "agreement": task.agreement(
+                self.teacher.logits["test"], predicted["test"]
             ),
+            "details": task.details(predicted),
         }
-
-
-def write_predictions(path, logits):
-    """Leaves logits in a file, as `<part>_logits`.
-
-    Args:
-        path: Path of the file.
-        logits: Dict with an array for each part.
-    """
-    named = {f"{part}_logits": array for part, array in logits.items()}
-    with _files.complete_file(path) as draft:
-        np.savez_compressed(draft, **named)
 
 
 def summary(result):
     """One line on the result of a cell."""
     if "failed" in result:
         return f"failed: {result['failed']}"
-    return f"{teaching.accuracies(result)}, {result['seconds']:.0f} s"
+    return f"{teaching.scores(result)}, {result['seconds']:.0f} s"
 
 
 def _compile(model, cell, task, steps):

@@ -19,6 +19,9 @@ from keras_distill.experiments.report import html as html_module
 from keras_distill.experiments.teaching import as_teacher
 from keras_distill.recipes.base import slug
 from keras_distill.students.base import as_student
+from keras_distill.tasks.base import Task
+
+KINDS = Task.recipes
 
 
 def compare(  # noqa: PLR0913 - what a command offers, Python does
@@ -103,7 +106,7 @@ def compare(  # noqa: PLR0913 - what a command offers, Python does
     teacher = as_teacher(teacher, task)
     students = as_students(students)
     if recipes is None:
-        recipes = default_recipes(task.has_transfer(labels))
+        recipes = default_recipes(task.has_transfer(labels), kinds=task.recipes)
     with as_usage_error(ValueError):
         _check_numbers(labels, cost_per_hour)
         seeds = engine.as_seeds(seeds)
@@ -128,7 +131,7 @@ def compare(  # noqa: PLR0913 - what a command offers, Python does
 
 
 def default_recipes(
-    transfer, temperature=4.0, hard_weight=0.5, soft_weight=0.5
+    transfer, temperature=4.0, hard_weight=0.5, soft_weight=0.5, kinds=KINDS
 ):
     """Hard labels, logit MSE and KD, each with and without transfer text.
 
@@ -137,9 +140,10 @@ def default_recipes(
         temperature: Float, of KD.
         hard_weight: Float, of the labels in the distilled recipes.
         soft_weight: Float, of the teacher in the distilled recipes.
+        kinds: Names of those that are wanted, as `Task.recipes`.
 
     Returns:
-        List of 3 or 6 `Recipe`.
+        List of `Recipe`.
 
     Example:
 
@@ -147,11 +151,12 @@ def default_recipes(
     ['hard labels', 'logit MSE', 'KD']
     """
     weights = {"hard_weight": hard_weight, "soft_weight": soft_weight}
-    plain = [
-        recipes_module.hard(),
-        recipes_module.mse(**weights),
-        recipes_module.kd(temperature, **weights),
-    ]
+    found = {
+        "hard": recipes_module.hard(),
+        "mse": recipes_module.mse(**weights),
+        "kd": recipes_module.kd(temperature, **weights),
+    }
+    plain = [found[kind] for kind in kinds]
     return [*plain, *(r.with_transfer() for r in plain if transfer)]
 
 

@@ -7,21 +7,26 @@ from keras_distill.stages import UNCHANGED
 TOLD = {"temperature", "temperature_squared", "beta", "max_temperature"}
 
 
-def describe(recipe, epochs):
+def describe(recipe, epochs, labels="cross-entropy with the labels"):
     """What a student learns from, in words.
 
     Args:
         recipe: `Recipe`.
         epochs: Integer, how long the training lasts.
+        labels: String, what is minimised on the labels (`Task.hard_words`).
     """
     words = []
     if not recipe.is_distilled:
-        words.append("cross-entropy with the labels")
+        words.append(labels)
     elif recipe.stages:
-        words += _each_stage(recipe, epochs)
+        words += _each_stage(recipe, epochs, labels)
     else:
         words.append(
-            _weighted(recipe.hard_weight, recipe.soft_weight, recipe.soft_loss)
+            _weighted(
+                (recipe.hard_weight, labels),
+                recipe.soft_weight,
+                recipe.soft_loss,
+            )
         )
     if recipe.callbacks:
         words.append("weights and temperature on a schedule")
@@ -30,11 +35,11 @@ def describe(recipe, epochs):
     if recipe.transfer and recipe.is_distilled:
         words.append("labelled and unlabelled text")
     elif recipe.transfer:
-        words.append("unlabelled text with the class that the teacher predicts")
+        words.append("unlabelled text with what the teacher predicts")
     return "; ".join(words)
 
 
-def _each_stage(recipe, epochs):
+def _each_stage(recipe, epochs, labels):
     hard, soft, loss = recipe.hard_weight, recipe.soft_weight, recipe.soft_loss
     for stage in recipe.stages(epochs):
         if stage.hard_weight is not None:
@@ -43,13 +48,13 @@ def _each_stage(recipe, epochs):
             soft = stage.soft_weight
         if stage.soft_loss is not UNCHANGED:
             loss = stage.soft_loss
-        told = _weighted(hard, soft, loss, _temperatures(stage))
+        told = _weighted((hard, labels), soft, loss, _temperatures(stage))
         yield f"{stage.epochs} epochs: {told}"
 
 
 def _weighted(hard, soft, soft_loss, temperature=None):
     """The sum that is minimised, in words; a part of weight 0 is left out."""
-    parts = [(hard, "cross-entropy with the labels")]
+    parts = [hard]
     name = "soft loss"
     if isinstance(soft_loss, keras.losses.Loss):
         name, config = type(soft_loss).__name__, soft_loss.get_config()

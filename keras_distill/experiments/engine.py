@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import gc
+from collections.abc import Callable
 
 import numpy as np
 
@@ -26,14 +27,16 @@ class Finished:
     Args:
         cell: `Cell`.
         result: Dict, from its record; with `failed` there are no predictions.
-        right: Boolean array `[rows]`, which predictions for test are right.
-        test_logits: Float array `[rows, outputs]`.
+        statistics: Array `[rows, ...]`, `Task.statistics` of test.
+        of_means: `Task.of_means`.
+        reliability: `Task.reliability` of test, or None.
     """
 
     cell: Cell
     result: dict
-    right: np.ndarray | None = None
-    test_logits: np.ndarray | None = None
+    statistics: np.ndarray | None = None
+    of_means: Callable | None = None
+    reliability: dict | None = None
 
     @property
     def failed(self):
@@ -90,6 +93,7 @@ def run(
     """
     watcher = watcher or Watcher()
     check(cells, task, teacher.model)
+    cells = [cell.for_task(task) for cell in cells]
     bench = Bench(task, teacher)
     phases = {
         cell.name: bench.phase(cell, folder.path, watcher) for cell in cells
@@ -126,8 +130,14 @@ def _finished(cell, task, folder):
     result = folder.result(cell.name)
     if "failed" in result:
         return Finished(cell, result)
-    logits = cell.predictions(folder.path)["test_logits"]
-    return Finished(cell, result, task.right(logits, "test"), logits)
+    logits = cell.predictions(folder.path)
+    return Finished(
+        cell,
+        result,
+        task.statistics(logits, "test"),
+        task.of_means,
+        task.reliability(logits, "test"),
+    )
 
 
 def as_seeds(seeds):

@@ -92,11 +92,17 @@ def litert(model, path, task, quantization=None):
             examples=task.examples(EXAMPLES),
             labels=task.splits.label_names,
             tokenizer=tokenizer,
+            task=task.export_as,
+            tolerance=task.tolerance,
         )
     except export.ExportError as error:
         return {"path": path.name, "refused": " ".join(str(error).split())}
-    logits = LiteRTModel(path).predict(task.encoded["test"].inputs)["logits"]
-    return {**_facts(report), "test_accuracy": task.score(logits, "test")}
+    file = LiteRTModel(path)
+    (test,) = file.predict(task.encoded["test"].inputs).values()
+    # Thresholds and the like are those of the model.
+    dev = training.predict(model, task.encoded["dev"])
+    score = task.score({"dev": dev, "test": test}, "test")
+    return {**_facts(report), **task.named({"test_score": score})}
 
 
 def saved_model(model, path, task):
@@ -118,6 +124,8 @@ def saved_model(model, path, task):
             task.preprocessor,
             examples=(task.raw_examples if raw else task.examples)(EXAMPLES),
             labels=task.splits.label_names,
+            task=task.export_as,
+            tolerance=task.tolerance,
         )
     except export.ExportError as error:
         return {"path": path.name, "refused": " ".join(str(error).split())}

@@ -7,11 +7,11 @@ import time
 import numpy as np
 
 from keras_distill import data
-from keras_distill.experiments import significance
 from keras_distill.experiments import teaching
-from keras_distill.experiments.bench import write_predictions
 from keras_distill.experiments.cells import CELLS
 from keras_distill.experiments.cells import PREDICTIONS
+from keras_distill.experiments.cells import read_predictions
+from keras_distill.experiments.cells import write_predictions
 from keras_distill.experiments.phases import Phase
 
 LINEAR, ALL_LABELS = "linear", "linear_all_labels"
@@ -24,13 +24,13 @@ class Floor:
     Args:
         results: List of dicts, one a seed; a single one where all labels are
             seen, as nothing is drawn then.
-        right: Boolean array `[seeds, rows]`, which predictions for test are.
+        statistics: Array `[seeds, rows, ...]`, `Task.statistics` of test.
         seeds: List of integers, the seeds of `results`; empty for a single
             one.
     """
 
     results: list
-    right: np.ndarray
+    statistics: np.ndarray
     seeds: list
 
     def scores(self, name):
@@ -41,9 +41,9 @@ class Floor:
         """Float, the mean of a result."""
         return float(np.mean(self.scores(name)))
 
-    def right_of(self, seed):
-        """Boolean array `[rows]`: of the model that saw a seed's labels."""
-        return self.right[self.seeds.index(seed) if self.seeds else 0]
+    def statistics_of(self, seed):
+        """Array `[rows, ...]`: of the model that saw a seed's labels."""
+        return self.statistics[self.seeds.index(seed) if self.seeds else 0]
 
 
 def ways(cells, seeds):
@@ -99,12 +99,10 @@ def restore(task, folder, ways):
         results = [folder.result(each) for each in names]
         if any("missing" in result for result in results):
             continue
-        right = []
-        for each in names:
-            with np.load(folder.path / _file(each)) as held:
-                right.append(task.right(held["test_logits"], "test"))
+        logits = [read_predictions(folder.path / _file(n)) for n in names]
+        statistics = [task.statistics(each, "test") for each in logits]
         seeds = [seed for _, seed in pairs if seed is not None]
-        found[name] = Floor(results, np.stack(right), seeds)
+        found[name] = Floor(results, np.stack(statistics), seeds)
     return found
 
 
@@ -128,11 +126,9 @@ def _fit(task, folder, labels, seed):
         return {"missing": "no linear model for this task"}
     write_predictions(folder / _file(_name(labels, seed)), model.logits)
     return {
-        "labels": int((seen != data.UNLABELLED).sum()),
-        **task.accuracies(model.logits),
-        **significance.class_scores(
-            model.logits["test"], task.encoded["test"].labels
-        ),
+        "labels": int(data.has_label(seen).sum()),
+        **task.scores(model.logits),
+        **task.further_scores(model.logits),
         **model.facts,
         "seconds": round(time.perf_counter() - begin, 2),
     }
@@ -141,4 +137,4 @@ def _fit(task, folder, labels, seed):
 def _summary(found):
     if "missing" in found:
         return found["missing"]
-    return f"{teaching.accuracies(found)}, {found['features']}"
+    return f"{teaching.scores(found)}, {found['features']}"

@@ -14,8 +14,10 @@ from keras_distill._checks import check_learning_rate
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill.data import lengths
+from keras_distill.data.sources import header_of
 from keras_distill.data.sources import names_file
 from keras_distill.data.sources import pair_columns
+from keras_distill.data.splits import TextSplits
 from keras_distill.experiments import sources
 from keras_distill.experiments import transfer as transfer_set
 
@@ -36,7 +38,9 @@ class Preparation:
             labels, unless it knows the task's classes already.
         data: String, as `data.load` takes it.
         text_column: String, the column with the text, or None for `text`.
-        label_column: String, the column with the label, or None for `label`.
+        label_column: String, the column with the label, or None for `label`,
+            and where there is none such `score`, `similarity` or `labels`.
+            Several labels in a column each: their names, `"toxic,insult"`.
         text_pair_column: String, the column with the second text of a pair, or
             None: one text in each row, unless `text_column` is None, too, and
             a file's columns are called as in public sets of pairs
@@ -92,6 +96,7 @@ class Preparation:
 
     def __post_init__(self):
         self._find_pairs()
+        self._find_task()
         for name, value in self._defaults().items():
             if getattr(self, name) == AUTO:
                 object.__setattr__(self, name, value)
@@ -117,6 +122,17 @@ class Preparation:
         ):
             object.__setattr__(self, name, column)
 
+    def _find_task(self):
+        """Takes the task that the label's column tells, else one of classes."""
+        if self.task != AUTO:
+            return
+        task = "text" if self.text_pair_column is None else "pairs"
+        column = self.label_column
+        names = [column] if column else header_of(self.data)
+        if column or "label" not in names:
+            task = _told_by(names) or task
+        object.__setattr__(self, "task", task)
+
     def _defaults(self):
         embedded = self.teacher == sources.EMBEDDED
         docstrings = self.data == DOCSTRINGS
@@ -126,7 +142,6 @@ class Preparation:
             "labels": 1000 if docstrings else None,
             "sequence_length": 32 if docstrings else AUTO,
             "teacher_epochs": None,
-            "task": "text" if self.text_pair_column is None else "pairs",
         }
         if self.smoke:
             found |= {
@@ -153,7 +168,8 @@ class Preparation:
                 "The embedded teacher must be trained: it starts from "
                 "scratch. Received: teacher_epochs=0"
             )
-        if (self.task == "pairs") != (self.text_pair_column is not None):
+        wanted = {"pairs": True, "text": False}.get(self.task)
+        if wanted not in (None, self.text_pair_column is not None):
             raise UsageError(
                 "`--task pairs` and `--text-pair-column`, the column with the "
                 "second text, belong together. Received: "
@@ -252,6 +268,17 @@ class Preparation:
         """What to call the data: of a path the last part."""
         path = self.inputs()["data"]
         return self.data if path is None else pathlib.Path(path).name
+
+
+def _told_by(columns):
+    """The task whose labels a column of this name holds, or None."""
+    for task, place in _kinds.TASKS.items():
+        kind = _kinds.load(place).splits_kind
+        telling = {*kind.label_columns} - {*TextSplits.label_columns}
+        for column in columns:
+            if column in telling or len(kind.columns_of(column)) > 1:
+                return task
+    return None
 
 
 def packages():

@@ -19,7 +19,7 @@ from keras_distill.experiments.preparation import AUTO
 from keras_distill.experiments.preparation import Preparation
 from keras_distill.experiments.run_folder import RunFolder
 from keras_distill.tasks.base import TRANSFER
-from keras_distill.tasks.text import encode_transfer
+from keras_distill.tasks.of_texts import encode_transfer
 
 MODEL = pathlib.Path("teacher.keras")
 LOGITS = pathlib.Path("data") / "teacher_logits.npz"
@@ -46,7 +46,9 @@ class Prepared:
         if self.preparation.has_transfer_set:
             texts = _files.read_json(self.folder.path / TRANSFER_TEXTS)
         if texts:
-            found.encoded[TRANSFER] = encode_transfer(texts, found.preprocessor)
+            found.encoded[TRANSFER] = encode_transfer(
+                texts, found.preprocessor, found.splits
+            )
             found.notes += (self._transfer_note(len(texts)),)
         return found
 
@@ -215,7 +217,7 @@ class Prepared:
         return {
             **tuned,
             "parameters": model.count_params(),
-            **task.accuracies(logits),
+            **task.scores(logits),
         }
 
     def _logits(self, model, part):
@@ -245,7 +247,7 @@ class Prepared:
         teaching.Teacher(logits).save(self.folder.path / LOGITS)
         return {
             "rows": len(taught),
-            "train_accuracy": task.score(logits["train"], "train"),
+            "train_score": task.score(logits, "train"),
         }
 
 

@@ -77,7 +77,7 @@ def _check_labels(chosen, splits):
     labels = chosen.labels
     if labels is None:
         return
-    present = int((splits.train.labels != data.UNLABELLED).sum())
+    present = int(data.has_label(splits.train.labels).sum())
     if labels > present:
         raise UsageError(
             f"`--labels` must be at most the {present} labelled train rows "

@@ -7,16 +7,16 @@ import numpy as np
 from keras_distill.experiments import significance
 from keras_distill.experiments.cells import CONTROL
 from keras_distill.experiments.cells import REFERENCE
-from keras_distill.experiments.descriptions import describe
+from keras_distill.tasks import measures
 
 
-def of_arms(finished, labels, cost_per_hour=None):
+def of_arms(finished, further=(), cost_per_hour=None):
     """One row for each student and arm, in their order.
 
     Args:
         finished: List of `Finished`, every student and arm with the same
             seeds.
-        labels: Integer array, the labels of the test part.
+        further: Names of the task's further scores.
         cost_per_hour: Float, what an hour of training costs, or None.
 
     Returns:
@@ -28,7 +28,7 @@ def of_arms(finished, labels, cost_per_hour=None):
         control = control_of(group)
         for name, cells in arms.items():
             row = {"student": student, "arm": name}
-            row |= _row(cells, labels, cost_per_hour)
+            row |= _row(cells, further, cost_per_hour)
             if not row["is_control"] and paired(control, cells):
                 row["against_control"] = difference(control, cells)
             rows.append(row)
@@ -56,7 +56,7 @@ def paired(first, second):
 
 
 def difference(first, second):
-    """How much more often the cells `second` are right than `first`.
+    """How much better the cells `second` are than `first`.
 
     Args:
         first: List of `Finished`, one a seed.
@@ -66,26 +66,34 @@ def difference(first, second):
         Dict: `value`, `low`, `high` (shares of 1), `shown`, `mcnemar`.
     """
     pairs = paired(first, second)
-    return between(*(np.stack([f.right for f in side]) for side in zip(*pairs)))
+    return between(
+        *(np.stack([f.statistics for f in side]) for side in zip(*pairs)),
+        pairs[0][0].of_means,
+    )
 
 
-def between(first, second):
+def between(first, second, of_means=None):
     """The difference between two models' predictions.
 
     Args:
-        first: Boolean array `[seeds, examples]`, where the first is right.
+        first: Array `[seeds, examples, ...]`, `Task.statistics` of each seed.
         second: Likewise.
+        of_means: `Task.of_means`.
 
     Returns:
-        As `difference`.
+        As `difference`; `mcnemar` is None where predictions are not simply
+        right or wrong.
     """
-    found = significance.paired_bootstrap(first, second)
+    found = significance.paired_bootstrap(first, second, of_means)
+    countable = of_means is None and all(
+        map(significance.is_right_or_wrong, (first, second))
+    )
     return {
         "value": found.value,
         "low": found.low,
         "high": found.high,
         "shown": found.is_shown,
-        "mcnemar": significance.mcnemar(first, second),
+        "mcnemar": significance.mcnemar(first, second) if countable else None,
     }
 
 
@@ -100,7 +108,7 @@ def left_out(finished, folder):
 
 
 def against_floor(floor, cells):
-    """How much more often cells are right than the linear model.
+    """How much better cells are than the linear model.
 
     Args:
         floor: `floor.Floor`.
@@ -111,18 +119,19 @@ def against_floor(floor, cells):
     """
     sound = whole(cells)
     return between(
-        np.stack([floor.right_of(f.cell.seed) for f in sound]),
-        np.stack([f.right for f in sound]),
+        np.stack([floor.statistics_of(f.cell.seed) for f in sound]),
+        np.stack([f.statistics for f in sound]),
+        sound[0].of_means,
     )
 
 
 def best_on_dev(cells):
-    """The cell with the highest accuracy on dev; of equals the first."""
-    return max(whole(cells), key=lambda f: f.result["dev_accuracy"])
+    """The cell with the highest score on dev; of equals the first."""
+    return max(whole(cells), key=lambda f: f.result["dev_score"])
 
 
 def best_arm_on_dev(cells):
-    """The cells of the arm whose mean accuracy on dev is highest, or None.
+    """The cells of the arm whose mean score on dev is highest, or None.
 
     References, which see more labels than the others, are left out.
     """
@@ -132,7 +141,7 @@ def best_arm_on_dev(cells):
         return None
     return max(
         arms,
-        key=lambda group: np.mean([f.result["dev_accuracy"] for f in group]),
+        key=lambda group: np.mean([f.result["dev_score"] for f in group]),
     )
 
 
@@ -142,10 +151,10 @@ def to_ship(cells):
     return None if best is None else best_on_dev(best).cell
 
 
-def _row(cells, labels, cost_per_hour):
+def _row(cells, further, cost_per_hour):
     cell, results = cells[0].cell, [f.result for f in cells]
     row = {
-        "learns_from": describe(cell.recipe, cell.student.epochs),
+        "learns_from": cell.learns_from,
         "role": cell.role,
         "is_control": cell.role == CONTROL,
         "is_distilled": cell.recipe.is_distilled,
@@ -159,19 +168,18 @@ def _row(cells, labels, cost_per_hour):
     if cost_per_hour is not None:
         row["cost"] = row["seconds"]["mean"] / 3600 * cost_per_hour
     sound = whole(cells)
-    for name in ("dev_accuracy", "test_accuracy", "ece", "agreement"):
+    for name in ("dev_score", "test_score", "ece", "agreement"):
+        values = [f.result[name] for f in sound]
+        row[name] = spread([value for value in values if value is not None])
+    for name in further:
         row[name] = spread([f.result[name] for f in sound])
-    for name in ("macro_f1", "matthews"):
-        # Cells of earlier versions do not hold them.
-        row[name] = spread([r[name] for r in results if name in r])
     row["best_epochs"] = [result["best_epoch"] for result in results]
     row["curves"] = [f.result["curves"] for f in sound]
-    if sound:
+    row["details"] = [f.result["details"] for f in sound]
+    diagrams = [f.reliability for f in sound if f.reliability]
+    if diagrams:
         # The predictions of all seeds are one sample for the diagram.
-        row["reliability"] = significance.reliability(
-            np.concatenate([f.test_logits for f in sound]),
-            np.tile(labels, len(sound)),
-        )
+        row["reliability"] = measures.pooled(diagrams)
     return row
 
 

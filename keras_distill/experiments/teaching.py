@@ -77,7 +77,7 @@ class Teacher:
             if np.shape(logits) != shape:
                 raise ValueError(
                     "`logits` must hold one row for each text and one value "
-                    f"for each class. Received: logits[{part!r}] of shape "
+                    f"for each output. Received: logits[{part!r}] of shape "
                     f"{np.shape(logits)}, expected {shape}"
                 )
 
@@ -145,12 +145,11 @@ def fine_tune(
         clipnorm=1.0,
     )
     training.compile_for(model, task, optimizer)
-    best = training.BestEpoch(model)
+    best = training.BestEpoch(model, task)
     training.fit(
         model,
         training.batches(labelled, batch_size, seed),
         (epochs, steps),
-        task.encoded["dev"],
         [best],
         watcher,
     )
@@ -161,7 +160,7 @@ def fine_tune(
 def labelled_rows(task):
     """The rows of train that have a label, `data.EncodedDataset`."""
     rows = task.encoded["train"]
-    return rows.take(np.flatnonzero(rows.labels != data.UNLABELLED))
+    return rows.take(np.flatnonzero(data.has_label(rows.labels)))
 
 
 def check_tuned(best, learning_rate):
@@ -187,9 +186,9 @@ def split_logits(logits, task):
     return found
 
 
-def accuracies(result):
-    """One line on a result with accuracies on dev and test."""
+def scores(result):
+    """One line on a result with scores on dev and test."""
     return (
-        f"dev {100 * result['dev_accuracy']:.1f} %, "
-        f"test {100 * result['test_accuracy']:.1f} %"
+        f"dev {100 * result['dev_score']:.1f} %, "
+        f"test {100 * result['test_score']:.1f} %"
     )

@@ -20,7 +20,7 @@ from keras_distill._files import complete_file
 from keras_distill._watcher import Watcher
 
 EVALUATION_BATCH = 128
-FINITE = "finite"
+VALUE = "val_score"
 
 
 def warm_up_and_decay(peak, steps):
@@ -35,7 +35,7 @@ def warm_up_and_decay(peak, steps):
 
 
 def compile_for(model, task, optimizer, **further):
-    """Compiles `model` with the loss and the metrics of `task`.
+    """Compiles `model` with the loss of `task`.
 
     XLA compiles each length anew, which pays on accelerators only; JAX
     without it would run one operation after the other.
@@ -49,25 +49,9 @@ def compile_for(model, task, optimizer, **further):
     model.compile(
         optimizer=optimizer,
         loss=task.hard_loss(),
-        metrics=[*task.metrics(), finite_rows()],
         jit_compile=keras.backend.backend() == "jax" or bool(accelerators()),
         **further,
     )
-
-
-def finite_rows():
-    """A metric: the share of rows whose logits are all finite.
-
-    The largest of logits that are NaN is class 0 by the rules of argmax, so
-    that a broken model has an accuracy like any other.
-    """
-
-    def share(y_true, y_pred):
-        del y_true
-        finite = keras.ops.isfinite(y_pred)
-        return keras.ops.cast(keras.ops.all(finite, axis=-1), "float32")
-
-    return keras.metrics.MeanMetricWrapper(share, name=FINITE)
 
 
 def lengths(encoded):
@@ -82,7 +66,7 @@ def batches(encoded, batch_size, seed, logits=None):
         encoded: `data.EncodedDataset`.
         batch_size: Integer.
         seed: Integer, of the order.
-        logits: Array `[rows, classes]` of the teacher's logits. Then the
+        logits: Array `[rows, outputs]` of the teacher's logits. Then the
             batches are what a `Distiller` without a teacher takes.
     """
     shuffled = functools.partial(
@@ -108,15 +92,14 @@ def batches(encoded, batch_size, seed, logits=None):
     return shuffled(numbered).map(attach).repeat()
 
 
-def fit(model, batches, length, dev, callbacks, watcher=None):
-    """`model.fit`, evaluated on dev after each epoch.
+def fit(model, batches, length, callbacks, watcher=None):
+    """`model.fit`, with a progress bar.
 
     Args:
         model: Compiled `keras.Model`.
         batches: Endless `tf.data.Dataset`.
         length: Pair of epochs and steps in each.
-        dev: `data.EncodedDataset` to evaluate on after each epoch.
-        callbacks: List of callbacks.
+        callbacks: List of callbacks, a `BestEpoch` among them.
         watcher: `Watcher`, or None.
 
     Returns:
@@ -134,16 +117,12 @@ def fit(model, batches, length, dev, callbacks, watcher=None):
             epochs=epochs,
             steps_per_epoch=steps,
             shuffle=False,
-            validation_data=data.batches(
-                dev, EVALUATION_BATCH, lengths=lengths(dev)
-            ),
-            callbacks=[*callbacks, Progress(advance, "val_accuracy")],
+            callbacks=[*callbacks, Progress(advance, VALUE)],
             verbose=0,
         )
     return {
         name: [float(v) if math.isfinite(v) else None for v in values]
         for name, values in history.history.items()
-        if not name.endswith(FINITE)
     }
 
 
@@ -152,7 +131,7 @@ def save(model, path, task):
 
     The state would be as large as two more models.
     """
-    model.compile("adam", task.hard_loss(), metrics=task.metrics())
+    model.compile("adam", task.keras_loss())
     with complete_file(path) as draft:
         model.save(draft)
 
@@ -181,34 +160,47 @@ def take_preprocessor(model):
 
 
 def predict(model, encoded):
-    """Logits `[rows, classes]`, in the order of the rows.
+    """Logits `[rows, outputs]`, in the order of the rows."""
+    return Predictor(encoded)(model)
 
-    The model runs over rows of similar length, so that short texts cost what
-    they hold and not what the longest one does.
+
+class Predictor:
+    """Runs models over the same rows, again and again.
+
+    They run over rows of similar length, so that short texts cost what they
+    hold and not what the longest one does.
+
+    Args:
+        encoded: `data.EncodedDataset`.
     """
-    few = lengths(encoded)
-    buckets = np.searchsorted(few, encoded.lengths)
-    order = np.argsort(buckets, kind="stable")
-    parts = [
-        data.batches(
-            encoded.take(np.flatnonzero(buckets == bucket)),
-            EVALUATION_BATCH,
-            lengths=[length],
-        )
-        for bucket, length in enumerate(few)
-    ]
-    ordered = functools.reduce(tf.data.Dataset.concatenate, parts)
-    predicted = model.predict(ordered, verbose=0)
-    logits = np.empty_like(predicted)
-    logits[order] = predicted
-    return logits
+
+    def __init__(self, encoded):
+        few = lengths(encoded)
+        buckets = np.searchsorted(few, encoded.lengths)
+        self._order = np.argsort(buckets, kind="stable")
+        parts = [
+            data.batches(
+                encoded.take(np.flatnonzero(buckets == bucket)),
+                EVALUATION_BATCH,
+                lengths=[length],
+            )
+            for bucket, length in enumerate(few)
+        ]
+        self._batches = functools.reduce(tf.data.Dataset.concatenate, parts)
+
+    def __call__(self, model):
+        """Logits `[rows, outputs]`, in the order of the rows."""
+        predicted = model.predict(self._batches, verbose=0)
+        logits = np.empty_like(predicted)
+        logits[self._order] = predicted
+        return logits
 
 
 def check_finite_logits(logits, what):
     """Raises `UsageError` if logits are NaN or infinite.
 
     Args:
-        logits: Array `[rows, classes]`.
+        logits: Array `[rows, outputs]`.
         what: String, whose logits they are.
     """
     broken = ~np.isfinite(logits).all(axis=-1)
@@ -224,18 +216,23 @@ def check_finite_logits(logits, what):
 class BestEpoch(keras.callbacks.Callback):
     """Ends a training with the weights of the epoch that was best on dev.
 
-    An epoch whose logits are not all finite is never the best. After an epoch
-    whose loss is not finite, the training ends.
+    Scores dev after each epoch, by the task's own measure, and logs it as
+    `val_score`. An epoch whose logits are not all finite is never the best:
+    the largest of logits that are NaN is class 0 by the rules of argmax, so
+    that a broken model has an accuracy like any other. After an epoch whose
+    loss is not finite, the training ends.
 
     Args:
-        model: The `keras.Model` to restore; a Distiller's student.
-        monitor: String, the metric of the logs that chooses.
+        model: The `keras.Model` to score and to restore; a Distiller's
+            student.
+        task: `Task`.
     """
 
-    def __init__(self, model, monitor="val_accuracy"):
+    def __init__(self, model, task):
         super().__init__()
         self._target = model
-        self._monitor = monitor
+        self._task = task
+        self._predict = Predictor(task.encoded["dev"])
         self._weights = None
         self.score = None
         self.epoch = None
@@ -250,12 +247,19 @@ class BestEpoch(keras.callbacks.Callback):
             "the weight of the loss, or the sizes that blow up"
         )
 
+    def value(self):
+        """Float: the score of the model as it is on dev, perhaps NaN."""
+        logits = self._predict(self._target)
+        if not np.isfinite(logits).all():
+            return math.nan
+        return self._task.score({"dev": logits}, "dev")
+
     def on_epoch_end(self, epoch, logs=None):
         if not math.isfinite(logs.get("loss", 0.0)):
             self.model.stop_training = True
-        value = float(logs[self._monitor])
-        finite = logs.get(f"val_{FINITE}", 1.0) == 1.0 and math.isfinite(value)
-        if finite and (self.score is None or value > self.score):
+        value = logs[VALUE] = self.value()
+        # A measure may have no value, as a correlation of equal answers.
+        if math.isfinite(value) and (self.score is None or value > self.score):
             self.score, self.epoch = value, epoch + 1
             self._weights = self._target.get_weights()
 
@@ -303,6 +307,6 @@ class Progress(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         value = logs[self._name]
         told = f"{self._name} {value:.3f}"
-        if self._name == "val_accuracy":
+        if self._name == VALUE:
             told = f"epoch {epoch + 1}: dev {100 * value:.1f} %"
         self._advance(0, told)

@@ -25,6 +25,8 @@ from keras_distill.students.base import as_student
 RATES = (1.0, 0.5, 2.0, 0.25, 4.0)
 SPACE = {"temperature": (2.0, 4.0, 1.0, 8.0), "hard_weight": (0.5, 0.1, 0.9)}
 KEPT = 3
+# The score of a broken student: below every other one.
+BROKEN = -2.0
 RATE = "learning_rate"
 
 
@@ -224,7 +226,7 @@ class _Search:
             seed=self._seed,
             labels=self._labels,
             role=CONTROL,
-        )
+        ).for_task(self._bench.task)
         return Phase(
             name=cell.name,
             title=cell.title,
@@ -236,9 +238,8 @@ class _Search:
     def _try(self, cell):
         trained = self._bench.fit(cell, self._watcher)
         score = trained.best.score
-        # A broken student is the worst there is.
         return {
-            "score": -1.0 if score is None else score,
+            "score": BROKEN if score is None else score,
             "seconds": trained.seconds,
         }
 
@@ -256,7 +257,7 @@ def described(values):
 
 
 def _summary(result):
-    if result["score"] < 0:
+    if result["score"] == BROKEN:
         return "failed: no epoch gave finite logits for dev"
     return f"dev {100 * result['score']:.1f} %"
 

@@ -1,10 +1,10 @@
 """When a teacher is not worth imitating, and what to do then."""
 
 import dataclasses
-import math
 import statistics
 
 from keras_distill.experiments import results
+from keras_distill.experiments import significance
 from keras_distill.experiments.cells import CONTROL
 from keras_distill.experiments.floor import LINEAR
 from keras_distill.experiments.sources import EMBEDDED
@@ -48,21 +48,22 @@ def of(task, teacher, floors, controls):
     Returns:
         `Weakness` or None.
     """
-    accuracy = task.score(teacher.logits["dev"], "dev")
-    # The standard error of the teacher's share on so many rows.
-    chance = math.sqrt(accuracy * (1 - accuracy) / len(task.encoded["dev"]))
+    score = task.score(teacher.logits, "dev")
+    chance = significance.standard_error(
+        task.statistics(teacher.logits, "dev"), task.of_means
+    )
     better = [
         (sees_as_much, value, name)
         for value, name, sees_as_much in _rivals(floors, controls)
-        if value > accuracy
+        if value > score
     ]
     if not better:
         return None
     # What could end the run is told before what is better and could not.
     sees_as_much, value, name = max(better)
-    ends = sees_as_much and value - accuracy > chance
+    ends = sees_as_much and value - score > chance
     told = (
-        f"the teacher's accuracy on dev, {100 * accuracy:.1f} %, is below "
+        f"the teacher's {task.measure} on dev, {100 * score:.1f} %, is below "
         f"that of {name}, {100 * value:.1f} %"
     )
     advice = EMBEDDED_ADVICE if teacher.source == EMBEDDED else ADVICE
@@ -80,7 +81,7 @@ def _rivals(floors, controls):
     for name, found in floors.items():
         seen = found.results[0]["labels"]
         yield (
-            found.mean("dev_accuracy"),
+            found.mean("dev_score"),
             f"the linear model ({seen:,} labels)",
             name == LINEAR,
         )
@@ -90,7 +91,7 @@ def _rivals(floors, controls):
             if sound:
                 seen = sound[0].result["labels"]
                 yield (
-                    statistics.mean(f.result["dev_accuracy"] for f in sound),
+                    statistics.mean(f.result["dev_score"] for f in sound),
                     f"{name} on labels alone ({seen:,} labels)",
                     sound[0].cell.role == CONTROL,
                 )

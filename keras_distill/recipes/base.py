@@ -32,6 +32,8 @@ class Recipe:
             callbacks, where a schedule is no list of stages.
         fewest_epochs: Integer, what the schedule needs.
         needs_states: Boolean. Only students with `hidden_states` can do it.
+        loss_for: Callable from a task to the `soft_loss` that means the same
+            there: probabilities are those of classes, of each label, or none.
 
     Raises:
         ValueError: A weight or a name is wrong, or there is nothing to weigh.
@@ -53,6 +55,7 @@ class Recipe:
     callbacks: Callable | None = None
     fewest_epochs: int = 1
     needs_states: bool = False
+    loss_for: Callable | None = None
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not slug(self.name):
@@ -93,6 +96,17 @@ class Recipe:
         return dataclasses.replace(
             self, name=f"{self.name} + transfer", transfer=True
         )
+
+    def for_task(self, task):
+        """The same recipe with the loss that means the same for a task.
+
+        Args:
+            task: `kd.tasks.Task`.
+        """
+        if self.loss_for is None:
+            return self
+        loss = self.loss_for(task)
+        return dataclasses.replace(self, soft_loss=loss, loss_for=None)
 
     def schedule(self, epochs):
         """The callbacks of a training of so many epochs.

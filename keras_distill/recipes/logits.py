@@ -1,5 +1,7 @@
 """The teacher's logits, beside the labels."""
 
+import operator
+
 from keras_distill import losses
 from keras_distill._checks import check_between
 from keras_distill.recipes.base import Recipe
@@ -11,10 +13,14 @@ TEMPERATURES = (0.01, 1000)
 def kd(temperature=4.0, hard_weight=0.5, soft_weight=0.5):
     """Knowledge distillation: the teacher's probabilities at a temperature.
 
+    Those of the classes, by the Kullback-Leibler divergence; of several labels
+    those of each, by binary cross-entropy. Of a score there are none: then it
+    is the squared error.
+
     Args:
         temperature: Float, divides both models' logits; the divergence is
             multiplied by its square.
-        hard_weight: Float, of the cross-entropy with the labels.
+        hard_weight: Float, of the loss on the labels.
         soft_weight: Float, of the divergence.
 
     Returns:
@@ -29,7 +35,13 @@ def kd(temperature=4.0, hard_weight=0.5, soft_weight=0.5):
         Hinton et al., 2015, https://arxiv.org/abs/1503.02531, section 2.
     """
     check_between("temperature", temperature, *TEMPERATURES)
-    return Recipe("KD", losses.ForwardKL(temperature), hard_weight, soft_weight)
+    return Recipe(
+        "KD",
+        losses.ForwardKL(temperature),
+        hard_weight,
+        soft_weight,
+        loss_for=operator.methodcaller("soft_loss", temperature),
+    )
 
 
 def mse(temperature=1.0, hard_weight=0.5, soft_weight=0.5):
@@ -53,5 +65,9 @@ def mse(temperature=1.0, hard_weight=0.5, soft_weight=0.5):
     """
     check_between("temperature", temperature, *TEMPERATURES)
     return Recipe(
-        "logit MSE", losses.LogitsMSE(temperature), hard_weight, soft_weight
+        "logit MSE",
+        losses.LogitsMSE(temperature),
+        hard_weight,
+        soft_weight,
+        loss_for=operator.methodcaller("logits_loss", temperature),
     )

@@ -1,8 +1,11 @@
 """What every task is to the students, the recipes and the reports."""
 
+import types
+
 import numpy as np
 
 from keras_distill import data
+from keras_distill import losses
 from keras_distill._files import content_hash
 
 PARTS = ("train", "dev", "test")
@@ -30,8 +33,15 @@ class Task:
         ValueError: Parts are missing.
     """
 
-    # What reports call a row, and how many texts it has.
-    noun, sides = "text", 1
+    # What reports call a row; what is measured, a share of 1; and, beside it,
+    # further scores: of each the title of its column, shown in percent where
+    # that ends so, and its meaning.
+    noun, sides, measure = "text", 1, "accuracy"
+    further = types.MappingProxyType({})
+    # What `export` compares: predictions, or outputs within a tolerance.
+    export_as, tolerance = "classification", None
+    # The recipes that differ here, by their names.
+    recipes = ("hard", "mse", "kd")
 
     def __init__(
         self, splits, encoded, preprocessor=None, name="the task", notes=()
@@ -51,37 +61,119 @@ class Task:
     @property
     def num_outputs(self):
         """Integer, how many logits a model of this task gives."""
-        raise NotImplementedError
+        return len(self.splits.label_names)
 
     def hard_loss(self):
         """The loss on labels; rows without one count nothing."""
         raise NotImplementedError
 
-    def metrics(self):
-        """Keras metrics. The first one chooses the epoch: more is better."""
+    def keras_loss(self):
+        """The loss that a saved model is compiled with, one of Keras' own.
+
+        It can then be loaded, and trained on, where only Keras is.
+        """
+        return self.hard_loss()
+
+    def hard_words(self):
+        """What is minimised on the labels, in words."""
+        return "cross-entropy with the labels"
+
+    def soft_loss(self, temperature):
+        """What plain knowledge distillation minimises here."""
+        return losses.ForwardKL(temperature)
+
+    def logits_loss(self, temperature):
+        """The squared error to the teacher's outputs."""
+        return losses.LogitsMSE(temperature)
+
+    def statistics(self, logits, part):
+        """Of each prediction, what the score is the mean of.
+
+        Args:
+            logits: Dict with an array for each part, dev always: what is
+                chosen on dev, such as a threshold, is chosen on these.
+            part: String, whose predictions.
+
+        Returns:
+            Array `[rows]`, such as 1 where a prediction is right. Or, with
+            `of_means`, `[rows, statistics]`: counts, moments.
+        """
         raise NotImplementedError
 
-    def right(self, logits, part):
-        """Boolean array `[rows]`: which predictions are right."""
-        raise NotImplementedError
+    # Callable from the means of the statistics over the rows, an array
+    # `[..., statistics]`, to scores `[...]`; None where the mean is the score.
+    of_means = None
 
     def score(self, logits, part):
-        """Float: the metric that chooses, of predictions for a part."""
-        raise NotImplementedError
+        """Float: what chooses; of the train part over the rows with a label.
 
-    def accuracies(self, logits):
-        """Dict with `dev_accuracy` and `test_accuracy`, the `score` of both.
+        Args:
+            logits: As in `statistics`.
+            part: String.
+        """
+        known = data.has_label(self.encoded[part].labels)
+        means = self.statistics(logits, part)[known].mean(axis=0)
+        return float(means if self.of_means is None else self.of_means(means))
+
+    def scores(self, logits):
+        """Dict with `dev_score` and `test_score`, and both by their measure.
 
         Args:
             logits: Dict with an array for each part.
         """
-        return {
-            f"{part}_accuracy": self.score(logits[part], part)
-            for part in PARTS[1:]
+        return self.named(
+            {
+                f"{part}_score": self.score(logits, part)
+                for part in PARTS[1:]
+                if part in logits
+            }
+        )
+
+    def named(self, scores):
+        """A dict of scores, with the same by the measure's name.
+
+        Example: `test_score` also as `test_accuracy`.
+        """
+        name = self.measure.lower().replace(" ", "_")
+        return scores | {
+            key.replace("score", name): value
+            for key, value in scores.items()
+            if key in ("dev_score", "test_score")
         }
 
+    def further_scores(self, logits):
+        """Dict from the names in `further` to scores on test.
+
+        Args:
+            logits: As in `statistics`.
+        """
+        del logits
+        return {}
+
+    def reliability(self, logits, part):
+        """As `measures.reliability`; None where nothing is a probability."""
+        del logits, part
+
+    def agreement(self, first, second):
+        """Float: how often, or how much, two models' outputs say the same.
+
+        Args:
+            first: Array `[rows, outputs]`.
+            second: Likewise.
+        """
+        raise NotImplementedError
+
+    def details(self, logits):
+        """Further facts on a model, for its card: a list of dicts, a table.
+
+        Args:
+            logits: As in `statistics`, with dev and test.
+        """
+        del logits
+        return []
+
     def pseudo_labels(self, logits):
-        """Labels in the place of missing ones, from a teacher's logits."""
+        """Labels in the place of missing ones, from a teacher's outputs."""
         raise NotImplementedError
 
     def check_teacher(self, model):
@@ -119,7 +211,7 @@ class Task:
         return self.encoded["dev"].take(slice(count)).inputs
 
     def labels(self, count, seed):
-        """The train labels that a student sees, `-1` where it sees none.
+        """The train labels that a student sees, missing where it sees none.
 
         Args:
             count: Integer, or None for all.
@@ -132,7 +224,7 @@ class Task:
     @property
     def labelled_train_rows(self):
         """Integer, how many train rows have a label."""
-        return int((self.splits.train.labels != data.UNLABELLED).sum())
+        return int(data.has_label(self.splits.train.labels).sum())
 
     def has_transfer(self, count=None):
         """Whether there is text without labels, `count` labels being kept."""

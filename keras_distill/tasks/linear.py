@@ -1,7 +1,8 @@
-"""The floor of text classification: TF-IDF and logistic regression."""
+"""The floor of tasks on texts: TF-IDF and a linear model."""
 
 import dataclasses
 import functools
+import math
 import statistics
 import time
 
@@ -10,19 +11,19 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.base import TransformerMixin
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_union
 
-MODEL = "TF-IDF, logistic regression"
+from keras_distill import data
+from keras_distill.tasks.linear_heads import Classes as Classes
+from keras_distill.tasks.linear_heads import Labels as Labels
+from keras_distill.tasks.linear_heads import Scores as Scores
+
 WORDS, CHARACTERS = "words", "words and characters"
 # Inverse strengths of the penalty; texts are of length 1 in these features.
 STRENGTHS = (3.0, 30.0)
 # The choice is made on so many train texts, the model fitted on all.
 SEARCH_ROWS = 20_000
 TIMED = 50
-# Below every score of a class that was seen.
-UNSEEN = -30.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Scored:
     """What a linear model says of dev and test.
 
     Args:
-        logits: Dict with `dev` and `test`, float arrays `[texts, classes]`.
+        logits: Dict with `dev` and `test`, float arrays `[texts, outputs]`.
         facts: Dict that JSON can hold.
     """
 
@@ -44,39 +45,28 @@ class LinearText:
 
     Args:
         vectorizer: What makes features of texts.
-        classifier: What makes scores of features.
-        num_classes: Integer, also of classes without a text.
+        model: What makes scores of features.
+        heads: `Classes`, `Scores` or `Labels`, which has fitted it.
         features: String, `"words"` or `"words and characters"`.
         strength: Float, the inverse strength of the penalty.
     """
 
     vectorizer: object
-    classifier: object
-    num_classes: int
+    model: object
+    heads: object
     features: str
     strength: float
 
     def logits(self, texts):
-        """Scores of each class, float array `[texts, classes]`.
-
-        One class against the rest: log odds of each, whose largest is the
-        answer. They are not meant to be read as one distribution.
-        """
-        scores = self.classifier.decision_function(
-            self.vectorizer.transform(texts)
-        )
-        if scores.ndim == 1:
-            scores = np.stack([-scores / 2, scores / 2], axis=-1)
-        found = np.full((len(texts), self.num_classes), UNSEEN, "float32")
-        found[:, self.classifier.classes_] = scores
-        return found
+        """What the model says of texts, float array `[texts, outputs]`."""
+        return self.heads.logits(self.model, self.vectorizer.transform(texts))
 
     def scored(self, dev_texts, test_texts):
         """`Scored`, with size and speed of the model."""
         return Scored(
             {"dev": self.logits(dev_texts), "test": self.logits(test_texts)},
             {
-                "model": MODEL,
+                "model": f"TF-IDF, {self.heads.name}",
                 "features": f"n-grams of {self.features}",
                 "parameters": self.parameters,
                 "size_bytes": self.size_bytes,
@@ -87,10 +77,7 @@ class LinearText:
     @property
     def parameters(self):
         """Integer, the number of weights."""
-        return sum(
-            each.coef_.size + each.intercept_.size
-            for each in self.classifier.estimators_
-        )
+        return self.heads.parameters(self.model)
 
     @property
     def size_bytes(self):
@@ -113,20 +100,42 @@ class LinearText:
         return 1000 * statistics.median(seconds)
 
 
-def fit(texts, labels, dev_texts, dev_labels, num_classes, seed=0):
-    """Fits TF-IDF with logistic regression; n-grams and penalty by dev.
+def of_task(task, labels, heads):
+    """A linear model of a task's texts, on the labels that are there.
+
+    Args:
+        task: `TextTask`.
+        labels: Array, as of `data.TextDataset`, missing in some rows.
+        heads: `Classes`, `Scores` or `Labels`.
+
+    Returns:
+        `Scored`.
+    """
+    known = np.flatnonzero(data.has_label(labels))
+    splits = task.splits
+    model = fit(
+        [splits.train.texts[row] for row in known],
+        labels[known],
+        splits.dev.texts,
+        lambda logits: task.score({"dev": logits}, "dev"),
+        heads,
+    )
+    return model.scored(splits.dev.texts, splits.test.texts)
+
+
+def fit(texts, labels, dev_texts, score, heads, seed=0):
+    """Fits TF-IDF with a linear model; n-grams and penalty by dev.
 
     N-grams of one and two words, with or without those of one to five
-    characters within words; logistic regression of one class against the rest.
-    Of a pair the features are those of each text, what they share, and in what
-    they differ.
+    characters within words. Of a pair the features are those of each text,
+    what they share, and in what they differ.
 
     Args:
         texts: List of strings, or of pairs of strings.
-        labels: Integer array, of at least two classes.
+        labels: Array, one label for each.
         dev_texts: List like `texts`.
-        dev_labels: Integer array.
-        num_classes: Integer.
+        score: Callable from what the model says of these to a float.
+        heads: `Classes`, `Scores` or `Labels`: what is fitted on features.
         seed: Integer, which texts the choice is made on, where there are many.
 
     Returns:
@@ -134,7 +143,8 @@ def fit(texts, labels, dev_texts, dev_labels, num_classes, seed=0):
 
     Example:
 
-    >>> model = fit(["good film", "bad film"], [1, 0], ["good"], [1], 2)
+    >>> model = fit(["good film", "bad film"], np.array([1, 0]), ["good"],
+    ...     lambda logits: float(logits.argmax() == 1), Classes(2))
     >>> int(model.logits(["a bad one"]).argmax())
     0
     """
@@ -142,24 +152,24 @@ def fit(texts, labels, dev_texts, dev_labels, num_classes, seed=0):
     few = np.arange(len(texts))
     if len(few) > SEARCH_ROWS:
         few = np.random.default_rng(seed).permutation(few)[:SEARCH_ROWS]
-    best, chosen = -1.0, None
+    best, chosen = -math.inf, None
     pairs = texts.ndim > 1
     for features in (WORDS, CHARACTERS):
         vectorizer = _vectorizer(features, pairs)
         matrix = vectorizer.fit_transform(texts[few])
         dev = vectorizer.transform(dev_texts)
         for strength in STRENGTHS:
-            model = _classifier(strength).fit(matrix, labels[few])
-            accuracy = (model.predict(dev) == dev_labels).mean()
-            if accuracy > best:
-                best, chosen = accuracy, (features, strength)
+            model = heads.fit(matrix, labels[few], strength)
+            value = score(heads.logits(model, dev))
+            if value > best:
+                best, chosen = value, (features, strength)
                 found = vectorizer, model
     features, strength = chosen
     if len(few) < len(texts):
         vectorizer = _vectorizer(features, pairs)
         matrix = vectorizer.fit_transform(texts)
-        found = vectorizer, _classifier(strength).fit(matrix, labels)
-    return LinearText(*found, num_classes, features, strength)
+        found = vectorizer, heads.fit(matrix, labels, strength)
+    return LinearText(*found, heads, features, strength)
 
 
 class PairFeatures(TransformerMixin, BaseEstimator):
@@ -210,19 +220,3 @@ def _vectorizer(features, pairs):
     if pairs:
         parts = [PairFeatures(part) for part in parts]
     return make_union(*parts) if len(parts) > 1 else parts[0]
-
-
-def _classifier(strength):
-    # Coordinate descent in the dual, with liblinear's own tolerance: seconds,
-    # where the solvers of one distribution over all classes take minutes, and
-    # no other accuracy than with a tolerance a hundred times smaller.
-    return OneVsRestClassifier(
-        LogisticRegression(
-            C=strength,
-            solver="liblinear",
-            dual=True,
-            tol=0.1,
-            max_iter=1000,
-            random_state=0,
-        )
-    )

@@ -1,16 +1,12 @@
 """Classification of pairs: two texts in, one class out."""
 
-from keras_distill import students
 from keras_distill.tasks.text import TextClassification
 
 
 class PairClassification(TextClassification):
     """One of several classes for each pair of texts; cross-entropy, accuracy.
 
-    `splits` is a `data.TextSplits` of pairs. The teacher reads both texts in
-    one row, as the preprocessor of its family packs them; so do students that
-    are copied from it. Small students read them one by one, with one set of
-    weights (`students.siamese`).
+    `splits` is a `data.TextSplits` of pairs.
 
     Example:
 
@@ -25,11 +21,11 @@ class PairClassification(TextClassification):
     [2, 5, 3, 5, 3, 0, 0, 0]
     """
 
-    noun, sides = "pair", 2
-
-    def for_inputs(self, student):
-        """The student for both texts, and what compares them."""
-        tokenizer = self.preprocessor.tokenizer
-        return students.siamese(
-            student, (tokenizer.start_token_id, tokenizer.end_token_id)
-        )
+    def __init__(self, splits, *arguments, **details):
+        super().__init__(splits, *arguments, **details)
+        if self.sides != 2:
+            raise ValueError(
+                "Every row must hold a pair of texts. For one text use "
+                "`kd.tasks.TextClassification`. Received: "
+                f"{splits.train.texts[0]!r}"
+            )

@@ -1,31 +1,14 @@
-"""Text classification: one text in, one class out."""
-
-import dataclasses
-import functools
-import pathlib
+"""Text classification: one text, or a pair of texts, in; one class out."""
 
 import keras
-import keras_hub
 import numpy as np
 
-from keras_distill import _files
 from keras_distill import data
-from keras_distill import students
-from keras_distill.data import docstrings
-from keras_distill.data import lengths
-from keras_distill.tasks import counts
-from keras_distill.tasks.base import PARTS
-from keras_distill.tasks.base import TRANSFER
-from keras_distill.tasks.base import Task
-
-TEXTS = pathlib.Path("data") / "texts.json"
-TOKENS = pathlib.Path("data") / "tokens.npz"
-SMOKE_ROWS = {"train": 240, "dev": 60, "test": 60}
-EMBEDDED, SMOKE = (2, 128), (1, 32)
-NGRAM_BUCKETS = 2**16
+from keras_distill.tasks import measures
+from keras_distill.tasks.of_texts import TextTask
 
 
-class TextClassification(Task):
+class TextClassification(TextTask):
     """One of several classes for each text; cross-entropy, accuracy.
 
     `splits` is a `data.TextSplits`.
@@ -43,155 +26,10 @@ class TextClassification(Task):
     (2, 3)
     """
 
-    files = (TEXTS, TOKENS)
-
-    @classmethod
-    def from_texts(cls, splits, preprocessor, transfer=(), **details):
-        """Tokenises the texts, once.
-
-        Args:
-            splits: `data.TextSplits`.
-            preprocessor: KerasHub text classifier preprocessor.
-            transfer: Texts without labels, a list of strings.
-            **details: `name` and `notes`, as of `Task`.
-
-        Returns:
-            `TextClassification`.
-        """
-        encoded = {
-            part: data.encode(getattr(splits, part), preprocessor)
-            for part in PARTS
-        }
-        if len(transfer):
-            encoded[TRANSFER] = encode_transfer(transfer, preprocessor)
-        task = cls(splits, encoded, preprocessor, **details)
-        task.notes += cls.notes_on(task.facts())
-        return task
-
-    @staticmethod
-    def fitting_length(splits, preprocessor, longest=None):
-        """How many tokens hold nearly all train texts.
-
-        Args:
-            splits: `data.TextSplits`.
-            preprocessor: KerasHub text classifier preprocessor.
-            longest: Integer, the most that the teacher can read, or None.
-
-        Returns:
-            Integer.
-        """
-        return lengths.fitting_length(splits.train, preprocessor, longest)
-
-    @staticmethod
-    def read(source, columns, smoke=False):
-        """The data as they are.
-
-        Args:
-            source: String, as `data.load` takes it.
-            columns: Dict of the columns, as `data.load` takes them.
-            smoke: Boolean. A few rows only.
-
-        Returns:
-            `data.TextSplits`.
-        """
-        if not smoke:
-            return data.load(source, **columns)
-        if source == "docstrings":
-            splits = docstrings.build(("numpy", "keras"), max_per_class=500)
-        else:
-            splits = data.load(source, **columns)
-        few = {
-            part: getattr(splits, part).take(np.arange(rows))
-            for part, rows in SMOKE_ROWS.items()
-            if rows < len(getattr(splits, part))
-        }
-        note = f"--smoke: at most {SMOKE_ROWS} rows"
-        notes = (*splits.notes, note)
-        return dataclasses.replace(splits, **few, notes=notes)
-
-    def save(self, folder):
-        """Leaves texts and token ids in a run's folder, without transfer."""
-        arrays = {
-            f"{part}.{name}": array
-            for part in PARTS
-            for name, array in self.encoded[part].inputs.items()
-        }
-        with _files.complete_file(folder / TOKENS) as draft:
-            np.savez_compressed(draft, **arrays)
-        splits = self.splits
-        held = {
-            part: (
-                getattr(splits, part).texts,
-                getattr(splits, part).labels.tolist(),
-            )
-            for part in PARTS
-        }
-        held |= {
-            "label_names": list(splits.label_names),
-            "notes": list(splits.notes),
-        }
-        _files.write_json(folder / TEXTS, held)
-
-    @classmethod
-    def restore(cls, folder, preprocessor, **details):
-        """What `save` left."""
-        held = _files.read_json(folder / TEXTS)
-        splits = data.TextSplits(
-            **{part: data.TextDataset(*held[part]) for part in PARTS},
-            label_names=held["label_names"],
-            notes=tuple(held["notes"]),
-        )
-        with np.load(folder / TOKENS) as arrays:
-            encoded = {
-                part: data.EncodedDataset(
-                    inputs={
-                        name.removeprefix(f"{part}."): arrays[name]
-                        for name in arrays.files
-                        if name.startswith(f"{part}.")
-                    },
-                    labels=getattr(splits, part).labels,
-                    lengths=arrays[f"{part}.padding_mask"].sum(axis=1),
-                )
-                for part in PARTS
-            }
-        return cls(splits, encoded, preprocessor, **details)
-
-    def facts(self):
-        """Dict that JSON can hold: rows, classes, notes, and `counts`."""
-        splits = self.splits
-        return {
-            "rows": {part: len(getattr(splits, part)) for part in PARTS},
-            "labelled_train_rows": self.labelled_train_rows,
-            "label_names": list(splits.label_names),
-            "notes": list(splits.notes),
-            "vocabulary_size": self.preprocessor.tokenizer.vocabulary_size(),
-            "sequence_length": self.encoded["train"].width,
-            **self._counts,
-        }
-
-    @functools.cached_property
-    def _counts(self):
-        return counts.of_texts(self.splits, self.encoded, self.preprocessor)
-
-    @staticmethod
-    def notes_on(facts):
-        """Sentences on what is cut, unknown, or in train and test, if any."""
-        return tuple(counts.notes(facts))
-
-    @classmethod
-    def summary(cls, facts):
-        """One line on `facts`."""
-        rows = facts["rows"]
-        return (
-            f"{rows['train']:,} train, {rows['dev']:,} dev and "
-            f"{rows['test']:,} test {cls.noun}s, "
-            f"{len(facts['label_names'])} classes{counts.summary(facts)}"
-        )
-
-    @property
-    def num_outputs(self):
-        """Integer, the number of classes."""
-        return self.splits.num_classes
+    further = {
+        "macro_f1": ("Macro F1 %", "the mean of the classes' F1"),
+        "matthews": ("MCC", "Matthews' correlation"),
+    }
 
     def hard_loss(self):
         """Cross-entropy with the labels, where there are any."""
@@ -199,110 +37,34 @@ class TextClassification(Task):
             from_logits=True, ignore_class=data.UNLABELLED
         )
 
-    def metrics(self):
-        """Accuracy."""
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+    def statistics(self, logits, part):
+        """1 where the largest logit is that of the label."""
+        return np.argmax(logits[part], axis=-1) == self.encoded[part].labels
 
-    def right(self, logits, part):
-        """Boolean array `[rows]`: the largest logit is that of the label."""
-        return np.argmax(logits, axis=-1) == self.encoded[part].labels
+    def further_scores(self, logits):
+        """Macro F1 and Matthews' correlation."""
+        return measures.class_scores(
+            logits["test"], self.encoded["test"].labels
+        )
 
-    def score(self, logits, part):
-        """Accuracy; of the train part over the rows with a label."""
-        known = self.encoded[part].labels != data.UNLABELLED
-        return float(self.right(logits, part)[known].mean())
+    def reliability(self, logits, part):
+        """Of the largest probability."""
+        return measures.reliability(logits[part], self.encoded[part].labels)
+
+    def agreement(self, first, second):
+        """The share of rows with the same class."""
+        return measures.agreement(first, second)
 
     def pseudo_labels(self, logits):
         """The class that the teacher predicts."""
         return logits.argmax(axis=-1).astype("int32")
-
-    def check_teacher(self, model):
-        """Raises `ValueError` unless there is one logit for each class."""
-        row = self.encoded["dev"].take(slice(1)).inputs
-        shape = tuple(np.shape(model(row)))
-        if shape[1:] != (self.num_outputs,):
-            raise ValueError(
-                f"The teacher must give {self.num_outputs} logits, one for "
-                f"each class of {self.name}. Received: a teacher with the "
-                f"output shape {shape}"
-            )
-
-    def embedded_teacher(self, smoke=False):
-        """A small BERT from scratch, with n-grams; needs no network."""
-        layers, width = SMOKE if smoke else EMBEDDED
-        backbone = keras_hub.models.BertBackbone(
-            vocabulary_size=self.preprocessor.tokenizer.vocabulary_size(),
-            num_layers=layers,
-            num_heads=2,
-            hidden_dim=width,
-            intermediate_dim=4 * width,
-            max_sequence_length=self.preprocessor.sequence_length,
-        )
-        return students.mean_pooled_classifier(
-            backbone,
-            self.num_outputs,
-            name="embedded_teacher",
-            ngram_buckets=None if smoke else NGRAM_BUCKETS,
-        )
-
-    def preset_teacher(self, preset):
-        """A KerasHub classifier, and whether it knows these classes already.
-
-        Args:
-            preset: String, a preset's name or folder.
-        """
-        path = pathlib.Path(preset) / "task.json"
-        classes = None
-        if path.is_file():
-            classes = _files.read_json(path)["config"].get("num_classes")
-        knows = classes == self.num_outputs
-        options = {} if knows else {"num_classes": self.num_outputs}
-        model = keras_hub.models.TextClassifier.from_preset(
-            preset, preprocessor=None, **options
-        )
-        model.preprocessor = None
-        return model, knows
-
-    @staticmethod
-    def preset_preprocessor(preset, sequence_length):
-        """The preprocessor of a KerasHub preset."""
-        return keras_hub.models.TextClassifierPreprocessor.from_preset(
-            preset, sequence_length=sequence_length
-        )
-
-    @staticmethod
-    def preset_names():
-        """The names of the presets that could be teachers."""
-        return {
-            *keras_hub.models.Backbone.presets,
-            *keras_hub.models.TextClassifier.presets,
-        }
 
     def linear_model(self, labels):
         """TF-IDF with logistic regression, as `linear.fit` chooses it."""
         # Not before: `--help` and tasks of one's own need no scikit-learn.
         from keras_distill.tasks import linear
 
-        known = np.flatnonzero(labels != data.UNLABELLED)
+        known = np.flatnonzero(data.has_label(labels))
         if len(np.unique(labels[known])) < 2:
             return None
-        splits = self.splits
-        return linear.fit(
-            [splits.train.texts[row] for row in known],
-            labels[known],
-            splits.dev.texts,
-            splits.dev.labels,
-            self.num_outputs,
-        ).scored(splits.dev.texts, splits.test.texts)
-
-    def raw_examples(self, count):
-        """The first texts of dev."""
-        return self.splits.dev.texts[:count]
-
-
-def encode_transfer(texts, preprocessor):
-    """Texts without labels, whose `[MASK]` is the mask token."""
-    missing = np.full(len(texts), data.UNLABELLED)
-    return data.encode(
-        data.TextDataset(texts, missing), preprocessor, special_tokens=True
-    )
+        return linear.of_task(self, labels, linear.Classes(self.num_outputs))

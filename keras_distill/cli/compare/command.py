@@ -92,8 +92,8 @@ def run(options, screen):
 
 def default_arms(task, labels):
     """Names of arms: with text without labels where there is such text."""
-    further = PLAIN if task.has_transfer(labels) else ()
-    return [*PLAIN, *(f"{name}{TRANSFER}" for name in further)]
+    further = task.recipes if task.has_transfer(labels) else ()
+    return [*task.recipes, *(f"{name}{TRANSFER}" for name in further)]
 
 
 def recipes(options, names=None):
@@ -159,8 +159,8 @@ def _show(found, output, screen):
     columns, body = tables.table(found)
     wanted = [columns.index(name) for name in COLUMNS]
     screen.table(
-        "Accuracy: mean ± sd over seeds. Differences in points, with the 95 % "
-        "interval.",
+        f"Test: {found['task']['measure']}, mean ± sd over seeds. Differences "
+        "in points, with the 95 % interval.",
         COLUMNS,
         [[row["cells"][i] for i in wanted] for row in body],
         words=2,

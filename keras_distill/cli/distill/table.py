@@ -18,8 +18,8 @@ def show(report, what, screen):
     """
     screen.table(
         f"Student {what.student}, alone and distilled ({what.method})."
-        "\nAccuracy: mean ± sd over seeds. Size, ms: as TFLite, one text, one "
-        "thread.",
+        f"\nDev, test: {report['task']['measure']}, mean ± sd over seeds. "
+        "Size, ms: as TFLite, one text, one thread.",
         COLUMNS,
         rows(report),
     )
@@ -45,15 +45,15 @@ def rows(report):
         found.append(
             [
                 model["description"],
-                percent(model["dev_accuracy"]),
-                percent(model["test_accuracy"]),
+                percent(model["dev_score"]),
+                percent(model["test_score"]),
                 f"{model['parameters']:,}",
                 *_measured(file),
             ]
         )
         if "int8" in model["files"]:
             file = model["files"]["int8"]
-            test = "" if "refused" in file else percent([file["test_accuracy"]])
+            test = "" if "refused" in file else percent([file["test_score"]])
             found.append(["  as int8", "", test, "", *_measured(file)])
     return found
 

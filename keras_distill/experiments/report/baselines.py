@@ -2,65 +2,61 @@
 
 from keras_distill.experiments.exports import size
 from keras_distill.experiments.report.numbers import count
+from keras_distill.experiments.report.numbers import further
 from keras_distill.experiments.report.numbers import percent
-from keras_distill.experiments.report.numbers import plus_minus
+from keras_distill.experiments.report.numbers import share
 
 
-def teacher_row(teacher, optional):
+def teacher_row(teacher, names):
     """The teacher's row of the table.
 
     Args:
         teacher: Dict, its entry in the report.
-        optional: Names of the optional columns.
+        names: Dict from the further scores to their titles and meanings.
     """
-    file = teacher["file"]
     weights = teacher["parameters"]
-    values = {
-        "Macro F1 %": f"{100 * teacher['macro_f1']:.1f}",
-        "MCC": f"{teacher['matthews']:.3f}",
-        "Cost": "",
-        "Weights": "" if weights is None else f"{weights:,}",
-        **measured(file),
-    }
     cells = [
         "teacher",
         "",
-        f"{100 * teacher['test_accuracy']:.1f}",
+        share(teacher["test_score"]),
         "",
         "",
-        f"{100 * teacher['dev_accuracy']:.1f}",
-        f"{100 * teacher['ece']:.1f}",
+        share(teacher["dev_score"]),
+        share(teacher["ece"]),
         *[""] * 2,
-        *[values[name] for name in optional],
+        *(
+            further(title, {"mean": teacher[name], "sd": None})
+            for name, (title, _) in names.items()
+        ),
+        "",
+        "" if weights is None else f"{weights:,}",
+        *measured(teacher["file"]),
     ]
     return {"cells": cells, "kind": "teacher", "judged": False}
 
 
-def floor_row(name, floor, optional):
+def floor_row(name, floor, names, with_size):
     """The row of a linear model.
 
     Args:
         name: String, its name in the report.
         floor: Dict, its entry there.
-        optional: Names of the optional columns.
+        names: As in `teacher_row`.
+        with_size: Boolean. Whether there are files to compare its size with.
     """
-    values = {
-        "Macro F1 %": percent(floor["macro_f1"]),
-        "MCC": plus_minus(floor["matthews"], digits=3),
-        "Cost": "",
-        "Weights": f"{floor['parameters']:,}",
-        **measured(floor),
-    }
     cells = [
         name.partition("_")[0],
         f"{count(floor['labels'], 'label')}, {floor['features']}",
-        percent(floor["test_accuracy"]),
+        percent(floor["test_score"]),
         "",
         "",
-        percent(floor["dev_accuracy"]),
+        percent(floor["dev_score"]),
         *[""] * 2,
         f"{floor['seconds']['mean']:,.0f}",
-        *[values[name] for name in optional],
+        *(further(title, floor[name]) for name, (title, _) in names.items()),
+        "",
+        f"{floor['parameters']:,}",
+        *measured(floor if with_size else None),
     ]
     return {"cells": cells, "kind": "linear", "judged": False}
 
@@ -68,8 +64,5 @@ def floor_row(name, floor, optional):
 def measured(file):
     """Size and latency of a file or a linear model, empty without one."""
     if file is None or "refused" in file:
-        return {"Size": "", "ms": ""}
-    return {
-        "Size": size(file["size_bytes"]),
-        "ms": f"{file['latency_ms']:.3g}",
-    }
+        return ["", ""]
+    return [size(file["size_bytes"]), f"{file['latency_ms']:.3g}"]

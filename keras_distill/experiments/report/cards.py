@@ -35,7 +35,7 @@ def write(found, task, folder):
         sections = {
             "What it is": _purpose(found, name, shipped, task.noun),
             "Data": _data(found["task"], task.noun),
-            "Teacher": _teacher(found["teacher"]),
+            "Teacher": _teacher(found["teacher"], task.measure),
             "Training": _training(found, name, shipped, entry),
             "Metrics": _metrics(found, rows, told, entry),
             "Limits": limits(shipped["ece"]["mean"], task),
@@ -60,22 +60,22 @@ def _write_cards(folder, title, sections, files, task):
             model_card(folder / name, title, sections, ["."])
 
 
-def _teacher(facts):
+def _teacher(facts, measure):
     source, size = facts["source"], facts["parameters"]
     return (
         (f"{escape(source)}. " if source else "")
         + (f"{size:,} weights. " if size else "")
-        + f"Test accuracy {100 * facts['test_accuracy']:.1f} %."
+        + f"Test {measure} {100 * facts['test_score']:.1f} %."
     )
 
 
 def limits(ece, task):
     """What not to expect, in Markdown."""
     width = task.encoded["test"].width
-    labels = ", ".join(map(str, task.splits.label_names))
     told = [
         *LIMITS,
-        f"Every {task.noun} gets one of the labels {labels}, whatever it is "
+        f"Every {task.noun} gets an answer "
+        f"({task.outputs_in_words(task.splits.label_names)}), whatever it is "
         "about.",
         f"It reads the first {width} tokens of a {task.noun}.",
     ]
@@ -104,8 +104,9 @@ def _purpose(found, name, row, noun):
         else "trained on hard labels, which did best on dev"
     )
     return escape(
-        f"A {noun} classifier ({labels}), {row['parameters']:,} weights: the "
-        f"student “{name}”, {how}. Made by keras_distill on {found['date']}."
+        f"A model of {noun}s ({labels}; {found['task']['measure']}), "
+        f"{row['parameters']:,} weights: the student “{name}”, {how}. Made by "
+        f"keras_distill on {found['date']}."
     )
 
 
@@ -133,21 +134,25 @@ def _training(found, name, row, entry):
 
 
 def _metrics(found, rows, told, entry):
+    shipped = next(row for row in rows if row["arm"] == entry["arm"])
+    at = [s for s in shipped["seeds"] if str(s) not in shipped["failed"]]
+    details = shipped["details"][at.index(entry["seed"])]
     lines = [
         "| Learns from | Labels | Test % | Dev % |",
         "| --- | ---: | ---: | ---: |",
         *(
             f"| {escape(row['arm'])} | {row['labels']:,} | "
-            f"{tables.percent(row['test_accuracy'])} | "
-            f"{tables.percent(row['dev_accuracy'])} |"
+            f"{tables.percent(row['test_score'])} | "
+            f"{tables.percent(row['dev_score'])} |"
             for row in rows
         ),
         "",
         f"{tables.seeds(rows[0])}; here is “{escape(entry['arm'])}”. The "
-        "teacher's test accuracy is "
-        f"{100 * found['teacher']['test_accuracy']:.1f} %.",
+        f"teacher's {found['task']['measure']} on test is "
+        f"{100 * found['teacher']['test_score']:.1f} %.",
         "",
         escape(told["headline"]),
         "",
     ]
+    lines += tables.details(details)
     return "\n".join([*lines, *tables.files_markdown({"": entry["files"]})])

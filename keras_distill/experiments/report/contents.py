@@ -5,7 +5,6 @@ import datetime
 
 from keras_distill import _files
 from keras_distill.experiments import results
-from keras_distill.experiments import significance
 from keras_distill.experiments.environment import environment
 from keras_distill.experiments.floor import LINEAR
 from keras_distill.experiments.report import html
@@ -50,7 +49,6 @@ def build(outcome, task, teacher, files, folder, about):
     Returns:
         Dict that JSON can hold.
     """
-    labels = task.encoded["test"].labels
     finished = outcome.finished
     facts = _teacher(task, teacher, files)
     found = {
@@ -60,12 +58,16 @@ def build(outcome, task, teacher, files, folder, about):
         "task": _task(task),
         "teacher": facts,
         "floors": {
-            name: _floor(floor) for name, floor in outcome.floors.items()
+            name: _floor(floor, task) for name, floor in outcome.floors.items()
         },
         "weak_teacher": outcome.weak_teacher,
         "skipped": [cell.title for cell in outcome.skipped],
-        "verdicts": verdict.verdicts(outcome, facts["test_accuracy"]),
-        "rows": results.of_arms(finished, labels, about.cost_per_hour),
+        "verdicts": verdict.verdicts(
+            outcome, facts["test_score"], task.measure
+        ),
+        "rows": results.of_arms(
+            finished, list(task.further), about.cost_per_hour
+        ),
         "left_out": results.left_out(finished, folder),
         "exports": files,
         "settings": about.settings,
@@ -76,7 +78,8 @@ def build(outcome, task, teacher, files, folder, about):
         "seconds": folder.seconds(),
         "environment": environment(),
     }
-    found["models"] = models(found)
+    found["rows"] = [task.named(row) for row in found["rows"]]
+    found["models"] = [task.named(model) for model in models(found)]
     found["measured"] = measured(found, task, about)
     return found
 
@@ -102,8 +105,8 @@ def models(found):
 
     Returns:
         List of dicts with `name`, `description`, `labels`, `seeds`,
-        `dev_accuracy`, `test_accuracy` (lists, one value a seed),
-        `parameters`, `files`.
+        `dev_score`, `test_score` (lists, one value a seed; under the name of
+        the measure, too: `test_accuracy`), `parameters`, `files`.
     """
     teacher = found["teacher"]
     entries = [
@@ -112,8 +115,8 @@ def models(found):
             "description": TEACHER,
             "labels": found["task"]["labelled_train_rows"],
             "seeds": [],
-            "dev_accuracy": [teacher["dev_accuracy"]],
-            "test_accuracy": [teacher["test_accuracy"]],
+            "dev_score": [teacher["dev_score"]],
+            "test_score": [teacher["test_score"]],
             "parameters": teacher["parameters"],
             "files": found["exports"].get(TEACHER, {}).get("files", {}),
         }
@@ -125,8 +128,8 @@ def models(found):
                 "description": f"{floor['model']}, {floor['labels']:,} labels",
                 "labels": floor["labels"],
                 "seeds": floor["seeds"],
-                "dev_accuracy": floor["dev_accuracy"]["values"],
-                "test_accuracy": floor["test_accuracy"]["values"],
+                "dev_score": floor["dev_score"]["values"],
+                "test_score": floor["test_score"]["values"],
                 "parameters": floor["parameters"],
                 "size_bytes": floor["size_bytes"],
                 "latency_ms": floor["latency_ms"],
@@ -143,8 +146,8 @@ def models(found):
                 f"{row['labels']:,} labels",
                 "labels": row["labels"],
                 "seeds": row["seeds"],
-                "dev_accuracy": row["dev_accuracy"]["values"],
-                "test_accuracy": row["test_accuracy"]["values"],
+                "dev_score": row["dev_score"]["values"],
+                "test_score": row["test_score"]["values"],
                 "failed": row["failed"],
                 "parameters": row["parameters"],
                 "files": export["files"] if is_exported else {},
@@ -168,8 +171,8 @@ def measured(found, task, about):
     sizes = found["task"]["rows"]
     told = [
         f"Data: {task.name}; {sizes['train']:,} train, {sizes['dev']:,} dev "
-        f"and {sizes['test']:,} test {task.noun}s, {task.num_outputs} "
-        "classes.",
+        f"and {sizes['test']:,} test {task.noun}s; "
+        f"{task.outputs_in_words(task.splits.label_names)}.",
         *found["task"]["notes"],
         f"{tables.count(len(found['students']), 'student')} x "
         f"{tables.count(len(arms), 'arm')} x "
@@ -185,14 +188,14 @@ def measured(found, task, about):
             for name, rows_of in _by_student(rows)
         )
         + ".",
-        "The epoch with the best accuracy on dev is kept. Test is scored once "
-        "for each training.",
+        f"Dev and test: {task.measure}, x 100. The epoch with the best one on "
+        "dev is kept. Test is scored once for each training.",
         "Intervals: paired bootstrap, 10,000 replicates over test texts and "
         "seeds, both drawn with replacement. They are not corrected for the "
         "number of arms.",
         "ECE: expected calibration error, 15 bins of equal width. Agreement: "
-        "share of test texts where student and teacher predict the same "
-        "class.",
+        "share of predictions for test that student and teacher share; of "
+        "scores their correlation.",
         "Seconds: the training of the student, dev included, without the "
         "teacher's passes over the texts, on the machine below.",
     ]
@@ -261,25 +264,21 @@ def _task(task):
         "rows": rows,
         "labelled_train_rows": task.labelled_train_rows,
         "transfer_rows": rows.get(TRANSFER, 0),
+        "measure": task.measure,
+        "further": {name: [*told] for name, told in task.further.items()},
         "label_names": list(task.splits.label_names),
         "notes": [*task.splits.notes, *task.notes],
     }
 
 
-def _floor(floor):
+def _floor(floor, task):
     first = floor.results[0]
-    return {
+    told = {
         "labels": first["labels"],
         "seeds": floor.seeds,
         **{
             name: results.spread(floor.scores(name))
-            for name in (
-                "dev_accuracy",
-                "test_accuracy",
-                "macro_f1",
-                "matthews",
-                "seconds",
-            )
+            for name in ("dev_score", "test_score", *task.further, "seconds")
         },
         **{
             name: first[name]
@@ -292,6 +291,7 @@ def _floor(floor):
             )
         },
     }
+    return task.named(told)
 
 
 def _student(student):
@@ -300,15 +300,15 @@ def _student(student):
 
 
 def _teacher(task, teacher, files):
-    test = teacher.logits["test"], task.encoded["test"].labels
-    reliability = significance.reliability(*test)
+    reliability = task.reliability(teacher.logits, "test")
     model = teacher.model
     return {
         "source": teacher.source,
-        **task.accuracies(teacher.logits),
-        **significance.class_scores(*test),
-        "ece": reliability["ece"],
+        **task.scores(teacher.logits),
+        **task.further_scores(teacher.logits),
+        "ece": reliability and reliability["ece"],
         "reliability": reliability,
+        "details": task.details(teacher.logits),
         "parameters": None if model is None else model.count_params(),
         "file": files.get(TEACHER, {}).get("files", {}).get("float32"),
     }

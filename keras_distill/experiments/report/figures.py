@@ -84,11 +84,12 @@ def differences(rows):
         return svg(figure, "Differences to hard labels, with intervals")
 
 
-def learning_curves(rows):
-    """Accuracy on dev after each epoch: mean over seeds, and their range.
+def learning_curves(rows, measure="accuracy"):
+    """The score on dev after each epoch: mean over seeds, and their range.
 
     Args:
         rows: The rows of one student.
+        measure: String, `Task.measure`.
 
     Returns:
         String, an SVG element.
@@ -98,7 +99,7 @@ def learning_curves(rows):
         figure, axes = figure_of(WIDTH, 2.7)
         for row in rows:
             color, dashes = drawn[row["arm"]]
-            curves = [curve["val_accuracy"] for curve in row["curves"]]
+            curves = [curve["val_score"] for curve in row["curves"]]
             by_epoch = [[100 * v for v in values] for values in zip(*curves)]
             epochs = range(1, len(by_epoch) + 1)
             means = [sum(values) / len(values) for values in by_epoch]
@@ -123,12 +124,12 @@ def learning_curves(rows):
         axes.grid(axis="y")
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("epoch")
-        axes.set_ylabel("accuracy on dev, %")
+        axes.set_ylabel(f"{measure} on dev, %")
         return svg(figure, "Learning curves")
 
 
 def accuracy_and_latency(found):
-    """Accuracy on test against latency, and the front of the best.
+    """The score on test against latency, and the front of the best.
 
     Args:
         found: Dict, from `report.build`.
@@ -164,7 +165,7 @@ def accuracy_and_latency(found):
         axes.margins(x=0.12, y=0.12)
         _plain_log_ticks(axes)
         axes.set_xlabel("milliseconds a text, one thread")
-        axes.set_ylabel("accuracy on test, %")
+        axes.set_ylabel(f"{found['task']['measure']} on test, %")
         return svg(figure, "Accuracy against latency")
 
 
@@ -211,7 +212,7 @@ def _points(found):
             {
                 "name": "teacher",
                 "latency": file["latency_ms"],
-                "accuracy": 100 * found["teacher"]["test_accuracy"],
+                "accuracy": 100 * found["teacher"]["test_score"],
                 "color": INK,
                 "filled": True,
                 "teacher": True,
@@ -227,7 +228,7 @@ def _points(found):
             {
                 "name": row["student"],
                 "latency": file["latency_ms"],
-                "accuracy": 100 * row["test_accuracy"]["mean"],
+                "accuracy": 100 * row["test_score"]["mean"],
                 "color": drawn[row["arm"]][0],
                 "filled": not row["transfer"],
                 "teacher": False,

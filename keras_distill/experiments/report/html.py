@@ -5,6 +5,7 @@ import json
 
 from keras_distill.experiments.report import figures
 from keras_distill.experiments.report import tables
+from keras_distill.experiments.report.numbers import percent
 
 TEMPLATE = "report.html.j2"
 
@@ -53,6 +54,7 @@ def page(found):
         found=found,
         columns=columns[1:],
         groups=_groups(body),
+        table_legend=tables.legend(found),
         students=_students(found),
         pareto=figures.accuracy_and_latency(found),
         diagrams=_diagrams(found),
@@ -82,7 +84,7 @@ def _students(found):
         {
             "name": name,
             "differences": figures.differences(rows),
-            "curves": figures.learning_curves(rows),
+            "curves": figures.learning_curves(rows, found["task"]["measure"]),
             "legend": figures.legend([row["arm"] for row in rows]),
         }
         for name, rows in grouped.items()
@@ -91,6 +93,8 @@ def _students(found):
 
 def _diagrams(found):
     """Reliability diagrams with their captions, the teacher's first."""
+    if found["teacher"]["reliability"] is None:
+        return []
     diagrams = [
         {
             "name": "teacher",
@@ -105,7 +109,7 @@ def _diagrams(found):
         diagrams.append(
             {
                 "name": name,
-                "ece": tables.percent(row["ece"]),
+                "ece": percent(row["ece"]),
                 "figure": figures.reliability(row["reliability"]),
             }
         )

@@ -37,3 +37,27 @@ def count(number, noun):
     ('1 seed', '3 seeds')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def share(value):
+    """A share of 1 in per cent; empty for None.
+
+    Example:
+
+    >>> share(0.5), share(None)
+    ('50.0', '')
+    """
+    return "" if value is None else f"{100 * value:.1f}"
+
+
+def further(title, spread):
+    """A further score as its column's title says it: in per cent, or plain.
+
+    Example:
+
+    >>> further("MCC", {"mean": 0.7, "sd": None})
+    '0.700'
+    """
+    if title.endswith("%"):
+        return percent(spread)
+    return plus_minus(spread, digits=3)

@@ -1,13 +1,15 @@
 """The table of the arms, as Markdown and as rows of text."""
 
+import itertools
 import statistics
 
 from keras_distill.experiments.exports import size
 from keras_distill.experiments.report import baselines
 from keras_distill.experiments.report import verdict
 from keras_distill.experiments.report.numbers import count
+from keras_distill.experiments.report.numbers import further
 from keras_distill.experiments.report.numbers import percent
-from keras_distill.experiments.report.numbers import plus_minus
+from keras_distill.experiments.report.numbers import share
 from keras_distill.export.markdown import escape
 
 COLUMNS = (
@@ -21,12 +23,12 @@ COLUMNS = (
     "Agree %",
     "Seconds",
 )
-OPTIONAL = ("Macro F1 %", "MCC", "Cost", "Weights", "Size", "ms")
+MEASURED = ("Cost", "Weights", "Size", "ms")
 
 
 def sound(rows):
     """The rows of arms of which not every cell failed."""
-    return [row for row in rows if row["test_accuracy"]["values"]]
+    return [row for row in rows if row["test_score"]["values"]]
 
 
 def table(found):
@@ -40,43 +42,31 @@ def table(found):
         (`"teacher"`, `"linear"`, `"control"` or `"arm"`) and `judged`
         (boolean). The first two cells are the student and its arm.
     """
-    rows = found["rows"]
-    optional = [
-        name
-        for name, there in zip(
-            OPTIONAL,
-            (
-                any(row["macro_f1"]["values"] for row in rows),
-                any(row["matthews"]["values"] for row in rows),
-                "cost" in rows[0],
-                True,
-                bool(found["exports"]),
-                bool(found["exports"]),
-            ),
-        )
-        if there
-    ]
+    titles = [title for title, _ in found["task"]["further"].values()]
+    columns = (*COLUMNS, *titles, *MEASURED)
     judged = {(v["student"], v["arm"]) for v in found["verdicts"]}
+    names = found["task"]["further"]
     body = [
-        baselines.teacher_row(found["teacher"], optional),
+        baselines.teacher_row(found["teacher"], names),
         *(
-            baselines.floor_row(name, floor, optional)
+            baselines.floor_row(name, floor, names, bool(found["exports"]))
             for name, floor in found["floors"].items()
         ),
     ]
-    for row in rows:
+    for row in found["rows"]:
         files = found["exports"].get(row["student"], {}).get("files", {})
-        cells = _cells(row) + [
-            _optional(row, files.get("float32"))[name] for name in optional
-        ]
         body.append(
             {
-                "cells": cells,
+                "cells": _cells(row, names, files.get("float32")),
                 "kind": "control" if row["is_control"] else "arm",
                 "judged": (row["student"], row["arm"]) in judged,
             }
         )
-    return (*COLUMNS, *optional), body
+    # What a task has not, such as a calibration of scores, is no column.
+    told = [any(cells) for cells in zip(*(row["cells"] for row in body))]
+    for row in body:
+        row["cells"] = list(itertools.compress(row["cells"], told))
+    return tuple(itertools.compress(columns, told)), body
 
 
 def markdown(found):
@@ -100,10 +90,7 @@ def markdown(found):
         line(["---", "---", *["---:"] * (len(columns) - 2)]),
         *(line([*map(escape, names), *rest]) for names, rest in _split(body)),
         "",
-        "Mean ± standard deviation over seeds; “vs hard labels”: points, with "
-        "the 95 % interval; p: McNemar, predictions of all seeds pooled; "
-        "Agree: with the teacher's prediction; Macro F1: the mean of the "
-        "classes' F1; MCC: Matthews' correlation.",
+        escape(legend(found)),
         "",
     ]
     if found["exports"]:
@@ -113,6 +100,42 @@ def markdown(found):
     lines += ["", "## How it was measured", ""]
     lines += [listed([*found["measured"], machine(found["environment"])]), ""]
     return "\n".join(lines)
+
+
+def legend(found):
+    """What the columns of the table mean, in a sentence."""
+    told = [
+        "Mean ± standard deviation over seeds",
+        f"Test, Dev: {found['task']['measure']} x 100",
+        "“vs hard labels”: points, with the 95 % interval",
+        "p: McNemar, predictions of all seeds pooled",
+        "Agree: with the teacher's prediction",
+        *(
+            f"{title.removesuffix(' %')}: {meaning}"
+            for title, meaning in found["task"]["further"].values()
+        ),
+    ]
+    return "; ".join(told) + "."
+
+
+def details(rows):
+    """A table of dicts, lines of Markdown; none for none.
+
+    Args:
+        rows: List of dicts with the same keys, from `Task.details`.
+    """
+    if not rows:
+        return []
+    return [
+        line(map(escape, rows[0])),
+        line(["---", *["---:"] * (len(rows[0]) - 1)]),
+        *(line([escape(_plain(v)) for v in row.values()]) for row in rows),
+        "",
+    ]
+
+
+def _plain(value):
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def listed(sentences):
@@ -169,7 +192,7 @@ def files(folders):
                     [path, f"not exported: {file['refused']}", "", "", ""]
                 )
                 continue
-            test = file.get("test_accuracy")
+            test = file.get("test_score")
             found.append(
                 [
                     path,
@@ -210,22 +233,27 @@ def line(cells):
     return f"| {' | '.join(cells)} |"
 
 
-def _cells(row):
+def _cells(row, names, file):
     against = row.get("against_control")
+    test = against and against["mcnemar"]
     return [
         row["student"],
         row["arm"],
-        percent(row["test_accuracy"]),
+        percent(row["test_score"]),
         _against(row),
         ""
-        if against is None
-        else verdict.p_value(against["mcnemar"]["p_value"])
+        if test is None
+        else verdict.p_value(test["p_value"])
         .removeprefix("p = ")
         .removeprefix("p "),
-        percent(row["dev_accuracy"]),
-        percent({**row["ece"], "sd": None}),
-        percent({**row["agreement"], "sd": None}),
+        percent(row["dev_score"]),
+        share(row["ece"]["mean"]),
+        share(row["agreement"]["mean"]),
         f"{statistics.mean(row['seconds']['values']):,.0f}",
+        *(further(title, row[name]) for name, (title, _) in names.items()),
+        f"{row['cost']:.2f}" if "cost" in row else "",
+        f"{row['parameters']:,}",
+        *baselines.measured(file),
     ]
 
 
@@ -237,13 +265,3 @@ def _against(row):
         return "failed"
     low, high = (verdict.signed(found[end]) for end in ("low", "high"))
     return f"{verdict.signed(found['value'])} [{low}, {high}]"
-
-
-def _optional(row, file):
-    return {
-        "Macro F1 %": percent(row["macro_f1"]),
-        "MCC": plus_minus(row["matthews"], digits=3),
-        "Cost": f"{row['cost']:.2f}" if "cost" in row else "",
-        "Weights": f"{row['parameters']:,}",
-        **baselines.measured(file),
-    }

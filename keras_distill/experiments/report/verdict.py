@@ -6,7 +6,7 @@ from keras_distill.experiments.floor import LINEAR
 FEW_SEEDS = 3
 
 
-def verdicts(outcome, teacher_accuracy):
+def verdicts(outcome, teacher_score, measure="accuracy"):
     """What can be said about each student.
 
     The distilled arm that is best on dev is compared with the control, on
@@ -14,7 +14,8 @@ def verdicts(outcome, teacher_accuracy):
 
     Args:
         outcome: `engine.Outcome`.
-        teacher_accuracy: Float, the teacher's on test.
+        teacher_score: Float, the teacher's on test.
+        measure: String, `Task.measure`.
 
     Returns:
         List of dicts, one for each student: `student`, `arm` (the distilled
@@ -24,7 +25,7 @@ def verdicts(outcome, teacher_accuracy):
     """
     found = []
     for name, cells in results.by_student(outcome.finished):
-        told = _of_student(name, cells, teacher_accuracy)
+        told = _of_student(name, cells, teacher_score, measure)
         warnings, details = _warnings(outcome, cells), told["details"]
         linear, is_better = _linear(outcome, cells) or (None, False)
         if linear:
@@ -83,7 +84,7 @@ def p_value(value):
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
 
 
-def _of_student(name, cells, teacher_accuracy):
+def _of_student(name, cells, teacher_score, measure):
     control = results.control_of(cells)
     distilled = [f for f in cells if f.cell.recipe.is_distilled]
     if not distilled:
@@ -111,7 +112,7 @@ def _of_student(name, cells, teacher_accuracy):
         "answer": answer(found),
         "headline": f"{name}: {headline(found)}",
         "details": [
-            _judged(cell, best, teacher_accuracy),
+            _judged(cell, best, teacher_score, measure),
             *_sources(cell, cells, best),
             *_caveats(found, len(results.paired(control, best))),
             *_failures(cells),
@@ -147,7 +148,7 @@ def _linear(outcome, cells):
     return (
         "A linear model on the same labels "
         f"{'does better:' if is_better else 'reaches'} "
-        f"{100 * floor.mean('test_accuracy'):.1f} % on test; against it "
+        f"{100 * floor.mean('test_score'):.1f} % on test; against it "
         f"“{best[0].cell.arm}”, the best on dev, brings {_told(found)}.",
         is_better,
     )
@@ -203,17 +204,17 @@ def headline(found):
     )
 
 
-def _judged(cell, best, teacher_accuracy):
-    accuracy = _mean(best)
+def _judged(cell, best, teacher_score, measure):
+    score = _mean(best)
     told = (
         f"Judged is the arm “{cell.arm}”, the best distilled one on dev: "
-        f"{100 * accuracy:.1f} % on test"
+        f"{measure} {100 * score:.1f} % on test"
     )
-    if not teacher_accuracy:
+    if teacher_score <= 0:
         return f"{told}; the teacher is never right there."
     return (
-        f"{told}, {100 * accuracy / teacher_accuracy:.1f} % of the teacher's "
-        f"{100 * teacher_accuracy:.1f} %."
+        f"{told}, {100 * score / teacher_score:.1f} % of the teacher's "
+        f"{100 * teacher_score:.1f} %."
     )
 
 
@@ -230,8 +231,8 @@ def _sources(cell, cells, best):
     if results.paired(same_texts, best):
         found = results.difference(same_texts, best)
         sentences.append(
-            "Against the teacher's classes as hard labels on the same texts, "
-            f"its logits bring {_told(found)}."
+            "Against the teacher's predictions as hard labels on the same "
+            f"texts, its logits bring {_told(found)}."
         )
     stripped = cell.arm.removesuffix(" + transfer")
     without = [f for f in cells if f.cell.arm == stripped]
@@ -247,12 +248,13 @@ def _told(found):
 
 
 def _caveats(found, seeds):
-    test = found["mcnemar"]
-    sentences = [
-        f"Of the pooled predictions, {test['only_second']:,} are right with "
-        f"distillation only and {test['only_first']:,} without it only "
-        f"(McNemar, {p_value(test['p_value'])})."
-    ]
+    test, sentences = found["mcnemar"], []
+    if test is not None:
+        sentences.append(
+            f"Of the pooled predictions, {test['only_second']:,} are right "
+            f"with distillation only and {test['only_first']:,} without it "
+            f"only (McNemar, {p_value(test['p_value'])})."
+        )
     if seeds == 1:
         sentences.append(
             "One seed: the interval holds the chance of the test texts, not "
@@ -267,4 +269,4 @@ def _caveats(found, seeds):
 
 
 def _mean(cells):
-    return sum(f.result["test_accuracy"] for f in cells) / len(cells)
+    return sum(f.result["test_score"] for f in cells) / len(cells)
