@@ -23,7 +23,7 @@ class TextRegression(TextTask):
 
     Example:
 
-    >>> import keras_distill as kd
+    >>> import keras_distill as kd, numpy as np
     >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]
     >>> part = kd.data.TextDataset(["good", "bad"], [5.0, 1.0])
     >>> splits = kd.data.ScoreSplits(part, part, part, ["stars"])
