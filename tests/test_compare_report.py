@@ -189,9 +189,7 @@ def test_rows_hold_means_over_seeds_and_differences():
     assert "against_control" not in control
     tests = [f.result["test_score"] for f in cells if f.cell.role == CONTROL]
     assert control["test_score"]["mean"] == pytest.approx(np.mean(tests))
-    assert control["test_score"]["sd"] == pytest.approx(
-        np.std(tests, ddof=1)
-    )
+    assert control["test_score"]["sd"] == pytest.approx(np.std(tests, ddof=1))
     found = kd["against_control"]
     means = [row["test_score"]["mean"] for row in (control, kd)]
     assert found["value"] == pytest.approx(means[1] - means[0])

@@ -357,7 +357,7 @@ def test_commands_take_pairs(tmp_path, command):
     names = {model["name"] for model in report["models"]}
     assert {"linear", "teacher"} <= names
     card = next((tmp_path / "run/export").rglob("README.md")).read_text()
-    assert "pair classifier" in card
+    assert "A model of pairs" in card
     assert '"text_pair"' in card
 
 
