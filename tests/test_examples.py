@@ -34,6 +34,13 @@ LINES = {
         rf"3\s+1\s+1.0\s+{SHARE}$",
         rf"student test accuracy: {SHARE}$",
     ],
+    "several_labels": [
+        r"(micro F1|Pearson) on test$",
+        *(
+            rf"{name} +{SHARE}$"
+            for name in ("teacher", "linear", "control", "distilled")
+        ),
+    ],
     "export_tflite": [
         rf"student_{kind} +answers \w+, agreement {SHARE}, \d+ kB, \d+.\d+ ms$"
         for kind in (
@@ -44,7 +51,10 @@ LINES = {
         )
     ],
 }
-OPTIONS = {"annealing_kd": [[], ["--control", "one_stage"]]}
+OPTIONS = {
+    "annealing_kd": [[], ["--control", "one_stage"]],
+    "several_labels": [[], ["--scores"]],
+}
 RUNS = [
     pytest.param(name, options, id="".join([name, *options]))
     for name in LINES

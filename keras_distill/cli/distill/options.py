@@ -94,11 +94,11 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Distill:
-    """Distil a text classifier into a small one, and show what it is worth.
+    """Distil a model of texts into a small one, and show what it is worth.
 
     Fine-tunes the teacher, trains the student with it and, as the control,
     without it, exports SavedModel and TFLite files, and writes report.json
-    with accuracy, parameters, file size and latency of each.
+    with score, parameters, file size and latency of each.
     """
 
     what: What = What()

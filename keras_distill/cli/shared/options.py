@@ -16,7 +16,9 @@ class Texts:
 
     Args:
         text_column: Column (or TFDS feature) with the text. None: 'text'.
-        label_column: Column (or TFDS feature) with the label. None: 'label'.
+        label_column: Column (or TFDS feature) with the label. None: 'label',
+            or 'score' or 'labels' where there is none. Several labels in a
+            column each: toxic,insult.
         text_pair_column: Column (or TFDS feature) with the second text, where
             each row is a pair. None: one text in each row, unless a file has
             no column 'text' but two such as 'sentence1' and 'sentence2'.
@@ -26,8 +28,9 @@ class Texts:
             docstrings, else what holds 99 % of the train texts, at most 128.
         vocabulary: WordPiece vocabulary (vocab.txt) of a teacher in a .keras
             file that holds no tokenizer. None: a vocab.txt beside the file.
-        task: What is learnt: a class for each text, or for each pair of texts.
-            auto: pairs where there are two columns of text, else text.
+        task: What is learnt: a class for each text, or for each pair of texts;
+            a score; or any of several labels. auto: what the label's column is
+            called; of classes pairs where there are two columns of text.
     """
 
     text_column: str | None = None
