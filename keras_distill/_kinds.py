@@ -10,6 +10,7 @@ TASKS = {
     "text": "tasks.text:TextClassification",
     "pairs": "tasks.pairs:PairClassification",
     "regression": "tasks.regression:TextRegression",
+    "tags": "tasks.tags:TokenClassification",
     "multi_label": "tasks.multi_label:MultiLabelClassification",
 }
 STUDENTS = {

@@ -6,6 +6,7 @@ from scipy import stats
 from sklearn import metrics
 
 from keras_distill.experiments import significance
+from keras_distill.tasks import counts_of_sets
 from keras_distill.tasks import measures
 
 
@@ -50,23 +51,23 @@ def test_score_errors_with_ties():
 def test_f1_of_counts_is_that_of_scikit_learn():
     logits, labels = sets()
     predicted = logits > 0
-    counts = measures.label_counts(predicted, labels)
+    counts = counts_of_sets.label_counts(predicted, labels)
     for average, found in (
-        ("micro", measures.f1_of_counts(counts.mean(axis=0))),
-        ("macro", measures.macro_f1(predicted, labels)),
+        ("micro", counts_of_sets.f1_of_counts(counts.mean(axis=0))),
+        ("macro", counts_of_sets.macro_f1(predicted, labels)),
     ):
         expected = metrics.f1_score(labels, predicted, average=average)
         assert found == pytest.approx(expected)
-    assert measures.f1_of_counts(np.zeros(3)) == 0
+    assert counts_of_sets.f1_of_counts(np.zeros(3)) == 0
     nothing = np.zeros((3, 2))
-    assert measures.macro_f1(nothing > 0, nothing) == 0
+    assert counts_of_sets.macro_f1(nothing > 0, nothing) == 0
 
 
 def test_macro_f1_is_of_labels_that_occur():
     """Of the second label nothing is said; the third is said wrongly."""
     labels = np.array([[1, 0, 0], [1, 0, 0]])
     predicted = np.array([[1, 0, 1], [1, 0, 0]], bool)
-    assert measures.macro_f1(predicted, labels) == pytest.approx(0.5)
+    assert counts_of_sets.macro_f1(predicted, labels) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("digits", [6, 0])
@@ -74,7 +75,7 @@ def test_thresholds_are_the_best_of_all(digits):
     """Rounded logits are ties, between which no threshold lies."""
     logits, labels = sets()
     logits = logits.round(digits)
-    found = measures.best_thresholds(logits, labels)
+    found = counts_of_sets.best_thresholds(logits, labels)
     for i, threshold in enumerate(found):
         tried = [
             metrics.f1_score(labels[:, i], logits[:, i] >= value)
@@ -87,8 +88,8 @@ def test_thresholds_are_the_best_of_all(digits):
 
 def test_a_label_that_no_row_has_keeps_one_half():
     logits = np.array([[1.0], [2.0]])
-    assert measures.best_thresholds(logits, np.array([[0], [0]])) == [0.0]
-    everywhere = measures.best_thresholds(logits, np.array([[1], [1]]))
+    assert counts_of_sets.best_thresholds(logits, np.array([[0], [0]])) == [0.0]
+    everywhere = counts_of_sets.best_thresholds(logits, np.array([[1], [1]]))
     assert everywhere < 1.0
 
 
@@ -169,14 +170,14 @@ def test_interval_of_f1():
     (first, labels), (second, _) = sets(seed=0), sets(seed=0)
     second = second + 0.5 * labels
     rows = [
-        measures.label_counts(logits > 0, labels)[None]
+        counts_of_sets.label_counts(logits > 0, labels)[None]
         for logits in (first, second)
     ]
-    found = significance.paired_bootstrap(*rows, measures.f1_of_counts)
+    found = significance.paired_bootstrap(*rows, counts_of_sets.f1_of_counts)
     assert found.is_shown
 
     def f1(counts):
-        return measures.f1_of_counts(counts.sum(axis=0))
+        return counts_of_sets.f1_of_counts(counts.sum(axis=0))
 
     low, high = interval_by_drawing(*rows, f1)
     assert found.low == pytest.approx(low, abs=0.1 * (high - low))

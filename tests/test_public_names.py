@@ -25,7 +25,7 @@ NAMES = {
     "callbacks": """AnnealTemperature AnnealWeight Backup StageSwitch
         continuation_kd""",
     "data": """EncodedDataset MultiLabelSplits PromptSplits ScoreSplits
-        TextDataset TextSplits UNLABELLED batches bert_preprocessor
+        TagSplits TextDataset TextSplits UNLABELLED batches bert_preprocessor
         bucket_lengths encode has_label keep_labels load load_prompts
         missing_labels train_vocabulary write_vocabulary""",
     "divergences": """adaptive_kl align_temperature alpha_beta binary_kl
@@ -50,10 +50,10 @@ NAMES = {
     "recipes": """Recipe annealing continuation hard hidden kd mse
         two_stage""",
     "students": """BiLSTM Custom NGram Shrink Student TextCNN bilstm
-        mean_pooled_classifier ngram shrink shrink_causal_lm siamese
-        text_cnn""",
+        bilstm_tagger cnn_tagger mean_pooled_classifier ngram shrink
+        shrink_causal_lm siamese text_cnn token_classifier""",
     "tasks": """MultiLabelClassification PairClassification Task
-        TextClassification TextRegression""",
+        TextClassification TextRegression TokenClassification""",
 }
 FUNCTIONS = {
     "schedules": "Cosine Exponential Linear Piecewise Schedule StepDown",

@@ -15,6 +15,7 @@ from keras_distill.data.scores import ScoreSplits as ScoreSplits
 from keras_distill.data.sources import load as load
 from keras_distill.data.splits import TextSplits as TextSplits
 from keras_distill.data.splits import keep_labels as keep_labels
+from keras_distill.data.tags import TagSplits as TagSplits
 from keras_distill.data.vocabulary import bert_preprocessor as bert_preprocessor
 from keras_distill.data.vocabulary import train_vocabulary as train_vocabulary
 from keras_distill.data.vocabulary import write_vocabulary as write_vocabulary

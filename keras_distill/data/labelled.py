@@ -17,8 +17,9 @@ class TextDataset:
         texts: List of strings, none of them empty, or of pairs of such.
         labels: Integer array `[rows]`: positions in `TextSplits.label_names`.
             Or of scores a float array `[rows]`, of several labels an integer
-            array `[rows, labels]` of 1 and 0. A row without a label holds
-            `-1`, or NaN (None in a list) where others hold scores.
+            array `[rows, labels]` of 1 and 0, of tags `[rows, words]`. A row
+            without a label holds `-1`, or NaN (None in a list) where others
+            hold scores.
     """
 
     texts: list
@@ -66,7 +67,7 @@ def has_label(labels):
         known = np.isfinite(labels)
     else:
         known = labels != UNLABELLED
-    return known if labels.ndim == 1 else known.all(axis=1)
+    return known if labels.ndim == 1 else known.any(axis=1)
 
 
 def missing_labels(like, rows):

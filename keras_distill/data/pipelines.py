@@ -22,11 +22,14 @@ class EncodedDataset:
             model's inputs, padded on the right.
         labels: Array, as of `TextDataset`.
         lengths: int32 array of shape `[rows]`, tokens before the padding.
+        per_token: Boolean. Whether there is a label for each token, an array
+            `[rows, length]`, which is cut to a batch's length as the inputs.
     """
 
     inputs: dict
     labels: np.ndarray
     lengths: np.ndarray
+    per_token: bool = False
 
     def __len__(self):
         return len(self.labels)
@@ -42,6 +45,7 @@ class EncodedDataset:
             {name: array[rows] for name, array in self.inputs.items()},
             self.labels[rows],
             self.lengths[rows],
+            self.per_token,
         )
 
     def with_labels(self, labels):
@@ -59,6 +63,7 @@ class EncodedDataset:
                 [self.labels, missing_labels(self.labels, len(other))]
             ),
             np.concatenate([self.lengths, other.lengths]),
+            self.per_token,
         )
 
 
@@ -85,7 +90,7 @@ def encode(dataset, preprocessor, special_tokens=False):
     [4, 3]
     """
     if special_tokens:
-        preprocessor = _with_special_tokens(preprocessor)
+        preprocessor = with_special_tokens(preprocessor)
     chunks = [
         _pairs.preprocess(
             preprocessor, _pairs.columns(dataset.texts[start : start + CHUNK])
@@ -101,7 +106,7 @@ def encode(dataset, preprocessor, special_tokens=False):
     return EncodedDataset(inputs, dataset.labels, lengths)
 
 
-def _with_special_tokens(preprocessor):
+def with_special_tokens(preprocessor):
     """A copy that does not split special tokens; others never split them."""
     tokenizer = getattr(preprocessor, "tokenizer", None)
     if not hasattr(tokenizer, "special_tokens_in_strings"):
@@ -179,7 +184,8 @@ def batches(
         batch = {k: tf.gather(v, rows)[:, :length] for k, v in inputs.items()}
         for tensor in batch.values():
             tensor.set_shape([None, static])
-        return batch, tf.gather(labels, rows)
+        held = tf.gather(labels, rows)
+        return batch, held[:, :length] if encoded.per_token else held
 
     return groups.map(gather).prefetch(2)
 

@@ -65,7 +65,7 @@ def load(
         text_pair_column: String, the column or feature with the second text of
             a pair. Defaults to none: one text in each row.
 
-        kind: `TextSplits`, `ScoreSplits` or `MultiLabelSplits`.
+        kind: `TextSplits`, `ScoreSplits`, `MultiLabelSplits` or `TagSplits`.
 
     Returns:
         `kind`, of pairs with a `text_pair_column`.
@@ -137,13 +137,15 @@ def _refuse_columns(**columns):
 
 
 def _load_files(path, columns):
+    kind = columns[-1]
+    read = kind.read_file or read_table
     rows = {
-        part: read_table(file, *columns)
-        for part, file in table_files(path).items()
+        part: read(file, *columns)
+        for part, file in table_files(path, kind.suffixes).items()
         if file
     }
     file = names_file(path)
-    if file is None or columns[-1] is not TextSplits:
+    if file is None or kind is not TextSplits:
         return rows, None, ()
     names = read_names(file)
     return _named(rows, names, file), names, ()
@@ -186,11 +188,12 @@ def _named(rows, names, file):
     }
 
 
-def table_files(source):
+def table_files(source, suffixes=SUFFIXES):
     """The files that `load` reads.
 
     Args:
         source: As in `load`, a path.
+        suffixes: Tuple of strings, of the kind of files.
 
     Returns:
         Dict from `"train"`, `"dev"` and `"test"` to a path, or None for a
@@ -202,21 +205,38 @@ def table_files(source):
     """
     path = pathlib.Path(source)
     mode = file_mode(path)
-    if mode is None and path.suffix not in SUFFIXES:
+    if mode is None and path.suffix not in suffixes:
         raise FileNotFoundError(
-            "`source` must be 'docstrings', 'tfds:NAME', a .tsv or .csv file, "
-            "or a folder with train.tsv or train.csv. "
+            "`source` must be 'docstrings', 'tfds:NAME', a .tsv or .csv file "
+            "(of tags a .conll file), or a folder with train as such a file. "
             f"Received: source={shown_path(path)}, which does not exist"
         )
     if not stat.S_ISDIR(mode or 0):
         return {"train": path, "dev": None, "test": None}
-    files = {part: part_file(path, part, SUFFIXES) for part in PARTS}
+    files = {part: part_file(path, part, suffixes) for part in PARTS}
     if files["train"] is None:
         raise FileNotFoundError(
-            "A folder of data must hold train.tsv or train.csv. Received: "
-            f"source={shown_path(path)} with {some(sorted(os.listdir(path)))}"
+            "A folder of data must hold "
+            + " or ".join(f"train{suffix}" for suffix in suffixes)
+            + f". Received: source={shown_path(path)} with "
+            f"{some(sorted(os.listdir(path)))}"
         )
     return files
+
+
+def has_files_of(source, kind):
+    """Whether a path is, or holds as train, a file of a kind's own.
+
+    Args:
+        source: As in `load`.
+        kind: As in `load`.
+    """
+    path = pathlib.Path(source)
+    if kind.suffixes == SUFFIXES:
+        return False
+    if path.suffix in kind.suffixes:
+        return True
+    return any((path / f"train{suffix}").exists() for suffix in kind.suffixes)
 
 
 def pair_columns(source):

@@ -56,6 +56,10 @@ class TextSplits:
 
     # What a column of such labels may be called.
     label_columns = ("label",)
+    # The files, and what reads one; None: a table, by its columns.
+    suffixes, read_file = (".tsv", ".csv"), None
+    # Whether each word has a label.
+    per_word = False
     # Of numpy's kinds of numbers, those that labels in TFDS may have.
     tfds_kinds = "iu"
 
@@ -88,6 +92,19 @@ class TextSplits:
                 f"row without a label. Received: {name}.labels[{row}]="
                 f"{labels[row]}, {int(wrong.sum())} such rows"
             )
+
+    def made_texts(self, times, seed):
+        """Further texts that only the labels can tell how to make.
+
+        Args:
+            times: Integer, how many of each train text at most.
+            seed: Integer.
+
+        Returns:
+            List of texts.
+        """
+        del times, seed
+        return []
 
     @property
     def num_classes(self):

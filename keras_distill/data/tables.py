@@ -12,7 +12,7 @@ from keras_distill._text_files import shown_path
 from keras_distill._text_files import some
 from keras_distill.data.splits import TextSplits
 
-SUFFIXES = (".tsv", ".csv")
+SUFFIXES = TextSplits.suffixes
 # The most that a C long holds everywhere; csv's own limit is 131,072.
 LONGEST_FIELD = 2**31 - 1
 

@@ -1,5 +1,6 @@
 """Classification sets of texts out of tensorflow-datasets."""
 
+import functools
 import pathlib
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from keras_distill._pairs import from_sides
 from keras_distill.data._network import any_answers
 from keras_distill.data.splits import TextSplits
+from keras_distill.data.tfds_words import tagged_words
 
 TRAIN = ("train",)
 DEV = ("validation", "dev", "valid")
@@ -47,17 +49,24 @@ def load_tfds(
     """
     builder = _builder(name, data_dir)
     features = builder.info.features
-    texts = [_text_feature(name, features, text_feature, "text_column")]
-    if pair_feature is not None:
-        pair = _text_feature(name, features, pair_feature, "text_pair_column")
-        texts.append(pair)
-    _check_labels(name, features, label_features, kind)
+    if kind.per_word:
+        read = tagged_words(name, features, text_feature, label_features, kind)
+        names = None
+    else:
+        texts = [_text_feature(name, features, text_feature, "text_column")]
+        if pair_feature is not None:
+            texts.append(
+                _text_feature(name, features, pair_feature, "text_pair_column")
+            )
+        _check_labels(name, features, label_features, kind)
+        names = _class_names(features, label_features)
+        read = functools.partial(_row, texts, label_features, names, kind)
     rows, notes = {}, []
     for part, candidates in (("train", TRAIN), ("dev", DEV), ("test", TEST)):
         split = next((c for c in candidates if c in builder.info.splits), None)
         if split is None:
             continue
-        found = _rows(builder, split, texts, label_features, kind)
+        found = _rows(builder, split, read)
         if part == "test" and {label for _, label in found} <= NO_LABEL:
             notes.append(f"The test part of {name} has no labels: not used")
         else:
@@ -67,7 +76,7 @@ def load_tfds(
             f"tfds:{name} must have a split 'train'. Received: "
             f"splits={sorted(builder.info.splits)}"
         )
-    return rows, _class_names(features, label_features), notes
+    return rows, names, notes
 
 
 def _builder(name, data_dir):
@@ -158,32 +167,33 @@ def _class_names(features, labels):
     return getattr(features[labels[0]], "names", None)
 
 
-def _rows(builder, split, text_features, label_features, kind):
+def _rows(builder, split, read):
     import tensorflow_datasets as tfds
 
-    names = _class_names(builder.info.features, label_features)
     rows = []
     for example in tfds.as_numpy(builder.as_dataset(split=split)):
-        texts = [
-            example[feature].decode("utf-8").strip()
-            for feature in text_features
-        ]
-        if not all(texts):
-            empty = text_features[texts.index("")]
-            raise ValueError(
-                f"Every row needs a text. Received: an empty {empty!r} "
-                f"in row {len(rows)} of the {split!r} split"
-            )
-        # As the fields of a table, whose rules are then the rules here.
-        fields = [_field(example[label], names) for label in label_features]
         try:
-            label = kind.read_label(fields, label_features)
+            rows.append(read(example))
         except ValueError as error:
             raise ValueError(
                 f"{error}; in row {len(rows)} of the {split!r} split"
             ) from error
-        rows.append((from_sides(texts), label))
     return rows
+
+
+def _row(text_features, label_features, names, kind, example):
+    """The text, or the pair, and the label of an example."""
+    texts = [
+        example[feature].decode("utf-8").strip() for feature in text_features
+    ]
+    if not all(texts):
+        raise ValueError(
+            "Every row needs a text. Received: an empty "
+            f"{text_features[texts.index('')]!r}"
+        )
+    # As the fields of a table, whose rules are then the rules here.
+    fields = [_field(example[label], names) for label in label_features]
+    return from_sides(texts), kind.read_label(fields, label_features)
 
 
 def _field(value, names):

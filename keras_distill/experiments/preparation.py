@@ -14,6 +14,7 @@ from keras_distill._checks import check_learning_rate
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill.data import lengths
+from keras_distill.data.sources import has_files_of
 from keras_distill.data.sources import header_of
 from keras_distill.data.sources import names_file
 from keras_distill.data.sources import pair_columns
@@ -127,6 +128,10 @@ class Preparation:
         if self.task != AUTO:
             return
         task = "text" if self.text_pair_column is None else "pairs"
+        for name, place in _kinds.TASKS.items():
+            if has_files_of(self.data, _kinds.load(place).splits_kind):
+                object.__setattr__(self, "task", name)
+                return
         column = self.label_column
         names = [column] if column else header_of(self.data)
         if column or "label" not in names:

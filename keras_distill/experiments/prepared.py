@@ -19,7 +19,6 @@ from keras_distill.experiments.preparation import AUTO
 from keras_distill.experiments.preparation import Preparation
 from keras_distill.experiments.run_folder import RunFolder
 from keras_distill.tasks.base import TRANSFER
-from keras_distill.tasks.of_texts import encode_transfer
 
 MODEL = pathlib.Path("teacher.keras")
 LOGITS = pathlib.Path("data") / "teacher_logits.npz"
@@ -46,9 +45,7 @@ class Prepared:
         if self.preparation.has_transfer_set:
             texts = _files.read_json(self.folder.path / TRANSFER_TEXTS)
         if texts:
-            found.encoded[TRANSFER] = encode_transfer(
-                texts, found.preprocessor, found.splits
-            )
+            found.add_transfer(texts)
             found.notes += (self._transfer_note(len(texts)),)
         return found
 

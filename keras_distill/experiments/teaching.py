@@ -73,7 +73,7 @@ class Teacher:
                 f"{sorted(self.logits)} for a task of {sorted(task.encoded)}"
             )
         for part, logits in self.logits.items():
-            shape = (len(task.encoded[part]), task.num_outputs)
+            shape = (len(task.encoded[part]), *task.logits_shape)
             if np.shape(logits) != shape:
                 raise ValueError(
                     "`logits` must hold one row for each text and one value "

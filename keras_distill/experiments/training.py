@@ -18,8 +18,10 @@ from keras_distill._backend import load_model
 from keras_distill._errors import UsageError
 from keras_distill._files import complete_file
 from keras_distill._watcher import Watcher
+from keras_distill.experiments.predicting import Predictor
+from keras_distill.experiments.predicting import lengths
+from keras_distill.experiments.predicting import predict as predict
 
-EVALUATION_BATCH = 128
 VALUE = "val_score"
 
 
@@ -54,11 +56,6 @@ def compile_for(model, task, optimizer, **further):
     )
 
 
-def lengths(encoded):
-    """A few lengths to cut batches to: most texts are short."""
-    return data.bucket_lengths(encoded.lengths, encoded.width)
-
-
 def batches(encoded, batch_size, seed, logits=None):
     """Endless batches to train on, shuffled, of rows of similar length.
 
@@ -84,7 +81,10 @@ def batches(encoded, batch_size, seed, logits=None):
     logits = tf.constant(logits, "float32")
 
     def attach(x, y):
-        taught = {"logits": tf.gather(logits, x["position"][:, 0])}
+        signal = tf.gather(logits, x["position"][:, 0])
+        if encoded.per_token:
+            signal = signal[:, : tf.shape(y)[1]]
+        taught = {"logits": signal}
         student = {name: x[name] for name in names}
         return {"student": student, "teacher_signal": taught}, y
 
@@ -157,43 +157,6 @@ def take_preprocessor(model):
         return None
     found, model.preprocessor = model.preprocessor, None
     return found
-
-
-def predict(model, encoded):
-    """Logits `[rows, outputs]`, in the order of the rows."""
-    return Predictor(encoded)(model)
-
-
-class Predictor:
-    """Runs models over the same rows, again and again.
-
-    They run over rows of similar length, so that short texts cost what they
-    hold and not what the longest one does.
-
-    Args:
-        encoded: `data.EncodedDataset`.
-    """
-
-    def __init__(self, encoded):
-        few = lengths(encoded)
-        buckets = np.searchsorted(few, encoded.lengths)
-        self._order = np.argsort(buckets, kind="stable")
-        parts = [
-            data.batches(
-                encoded.take(np.flatnonzero(buckets == bucket)),
-                EVALUATION_BATCH,
-                lengths=[length],
-            )
-            for bucket, length in enumerate(few)
-        ]
-        self._batches = functools.reduce(tf.data.Dataset.concatenate, parts)
-
-    def __call__(self, model):
-        """Logits `[rows, outputs]`, in the order of the rows."""
-        predicted = model.predict(self._batches, verbose=0)
-        logits = np.empty_like(predicted)
-        logits[self._order] = predicted
-        return logits
 
 
 def check_finite_logits(logits, what):

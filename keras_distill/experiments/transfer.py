@@ -80,7 +80,7 @@ def make(splits, times, unlabelled, columns, smoke=False):
         times=times or 0,
         seed=SEED,
         exclude=(splits.dev.texts, splits.test.texts),
-        unlabelled=given,
+        unlabelled=[*given, *splits.made_texts(times or 0, SEED)],
     )
     if smoke:
         texts = texts[:SMOKE_TEXTS]

@@ -166,11 +166,20 @@ class TokenStudent(Student):
             check_integer("embedding_rank", self.embedding_rank, 1, WIDEST)
 
     def build(self, task, teacher):
-        return task.for_inputs(self.of_text(task, teacher))
+        return task.student_model(self, teacher)
 
     def of_text(self, task, teacher):
         """The model for one text in each row, with the task's outputs."""
         raise NotImplementedError
+
+    def of_tokens(self, task, teacher):
+        """The model with the task's outputs for each token of a row."""
+        del teacher
+        raise ValueError(
+            f"The student {self.title} has no state for each token, which the "
+            f"task {task.name} asks for. Use `--student text_cnn`, `bilstm` or "
+            f"`shrink`. Received: student={self.title}"
+        )
 
     def table(self, task, teacher):
         """The embeddings and the rank that the functions take."""

@@ -13,6 +13,7 @@ from keras_distill.students._inputs import masked_mean
 from keras_distill.students._inputs import token_inputs
 from keras_distill.students.base import PRETRAINED
 from keras_distill.students.base import TokenStudent
+from keras_distill.students.taggers import bilstm_tagger
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,11 @@ class BiLSTM(TokenStudent):
             task.num_outputs,
             *self.table(task, teacher),
             units=self.width,
+        )
+
+    def of_tokens(self, task, teacher):
+        return bilstm_tagger(
+            task.num_outputs, *self.table(task, teacher), units=self.width
         )
 
     def hidden_states(self, model):

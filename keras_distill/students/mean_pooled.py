@@ -58,6 +58,34 @@ def mean_pooled_classifier(
     check_dropout(dropout)
     if ngram_buckets is not None:
         check_ngrams("ngram_buckets", ngram_buckets)
+    inputs, states = encoder_states(backbone)
+    mask = ops.cast(inputs["padding_mask"], states.dtype)
+    x = masked_mean(states, ops.expand_dims(mask, axis=-1))
+    dtype = backbone.dtype_policy
+    if ngram_buckets is not None:
+        found = ngram_mean(
+            inputs["token_ids"], inputs["padding_mask"], ngram_buckets, dtype
+        )
+        x = ops.concatenate([x, found], axis=-1)
+    x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
+    logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
+    return keras.Model(inputs, logits, name=name)
+
+
+def encoder_states(backbone):
+    """The inputs of an encoder, and the states of its tokens.
+
+    Args:
+        backbone: A KerasHub encoder backbone. Its pooler of the [CLS] state,
+            unused here, is frozen.
+
+    Returns:
+        Pair of a dict of `keras.Input` and a Keras tensor
+        `[batch, length, width]`.
+
+    Raises:
+        ValueError: It has no input `padding_mask`.
+    """
     if (
         not isinstance(backbone, keras_hub.models.Backbone)
         or "padding_mask" not in backbone.input
@@ -75,14 +103,4 @@ def mean_pooled_classifier(
     states = backbone(inputs)
     if has_pooler(backbone):
         states = states["sequence_output"]
-    mask = ops.cast(inputs["padding_mask"], states.dtype)
-    x = masked_mean(states, ops.expand_dims(mask, axis=-1))
-    dtype = backbone.dtype_policy
-    if ngram_buckets is not None:
-        found = ngram_mean(
-            inputs["token_ids"], inputs["padding_mask"], ngram_buckets, dtype
-        )
-        x = ops.concatenate([x, found], axis=-1)
-    x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
-    logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
-    return keras.Model(inputs, logits, name=name)
+    return inputs, states

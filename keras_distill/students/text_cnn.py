@@ -14,6 +14,7 @@ from keras_distill.students._ngrams import check_ngrams
 from keras_distill.students._ngrams import ngram_mean
 from keras_distill.students.base import PRETRAINED
 from keras_distill.students.base import TokenStudent
+from keras_distill.students.taggers import cnn_tagger
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,11 @@ class TextCNN(TokenStudent):
             *self.table(task, teacher),
             filters=self.width,
             ngram_buckets=self.ngram_buckets,
+        )
+
+    def of_tokens(self, task, teacher):
+        return cnn_tagger(
+            task.num_outputs, *self.table(task, teacher), filters=self.width
         )
 
 

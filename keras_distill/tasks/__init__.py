@@ -6,4 +6,5 @@ from keras_distill.tasks.multi_label import (
 )
 from keras_distill.tasks.pairs import PairClassification as PairClassification
 from keras_distill.tasks.regression import TextRegression as TextRegression
+from keras_distill.tasks.tags import TokenClassification as TokenClassification
 from keras_distill.tasks.text import TextClassification as TextClassification

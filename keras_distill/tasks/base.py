@@ -63,6 +63,11 @@ class Task:
         """Integer, how many logits a model of this task gives."""
         return len(self.splits.label_names)
 
+    @property
+    def logits_shape(self):
+        """Tuple, the shape of what a model gives for a row."""
+        return (self.num_outputs,)
+
     def hard_loss(self):
         """The loss on labels; rows without one count nothing."""
         raise NotImplementedError
@@ -179,6 +184,15 @@ class Task:
     def check_teacher(self, model):
         """Raises `ValueError` if a teacher does not answer this task."""
         raise NotImplementedError
+
+    def student_model(self, student, teacher):
+        """The model of a `students.base.TokenStudent`.
+
+        Args:
+            student: `TokenStudent`.
+            teacher: `keras.Model`, or None.
+        """
+        return self.for_inputs(student.of_text(self, teacher))
 
     def for_inputs(self, student):
         """A small model that reads one text, as one for this task's rows.

@@ -5,6 +5,7 @@ import numpy as np
 
 from keras_distill import data
 from keras_distill import losses
+from keras_distill.tasks import counts_of_sets
 from keras_distill.tasks import measures
 from keras_distill.tasks.hard_losses import LabelsCrossEntropy
 from keras_distill.tasks.of_texts import TextTask
@@ -63,23 +64,23 @@ class MultiLabelClassification(TextTask):
         Args:
             logits: Dict with an array for dev.
         """
-        return measures.best_thresholds(
+        return counts_of_sets.best_thresholds(
             logits["dev"], self.encoded["dev"].labels
         )
 
     def statistics(self, logits, part):
         """Of each row, labels rightly predicted, wrongly, and missed."""
         predicted = logits[part] > self.thresholds(logits)
-        return measures.label_counts(predicted, self.encoded[part].labels)
+        return counts_of_sets.label_counts(predicted, self.encoded[part].labels)
 
-    of_means = staticmethod(measures.f1_of_counts)
+    of_means = staticmethod(counts_of_sets.f1_of_counts)
 
     def further_scores(self, logits):
         """Macro F1, and the share of rows whose labels are all right."""
         predicted = logits["test"] > self.thresholds(logits)
         labels = self.encoded["test"].labels
         return {
-            "macro_f1": measures.macro_f1(predicted, labels),
+            "macro_f1": counts_of_sets.macro_f1(predicted, labels),
             "exact": float((predicted == labels).all(axis=1).mean()),
         }
 
@@ -101,7 +102,7 @@ class MultiLabelClassification(TextTask):
         found = []
         for i, name in enumerate(self.splits.label_names):
             test = logits["test"][:, i]
-            held = measures.label_counts(
+            held = counts_of_sets.label_counts(
                 test[:, None] > thresholds[i], labels[:, i : i + 1]
             )
             calibration = measures.reliability(
@@ -112,7 +113,7 @@ class MultiLabelClassification(TextTask):
                     "label": str(name),
                     "test rows": int(labels[:, i].sum()),
                     "threshold": float(1 / (1 + np.exp(-thresholds[i]))),
-                    "F1": float(measures.f1_of_counts(held.mean(axis=0))),
+                    "F1": float(counts_of_sets.f1_of_counts(held.mean(axis=0))),
                     "ECE": calibration["ece"],
                 }
             )

@@ -55,9 +55,9 @@ class TextTask(Task):
             part: data.encode(getattr(splits, part), preprocessor)
             for part in PARTS
         }
-        if len(transfer):
-            encoded[TRANSFER] = encode_transfer(transfer, preprocessor, splits)
         task = cls(splits, encoded, preprocessor, **details)
+        if len(transfer):
+            task.add_transfer(transfer)
         task.notes += cls.notes_on(task.facts())
         return task
 
@@ -124,6 +124,19 @@ class TextTask(Task):
             "notes": list(splits.notes),
         }
         _files.write_json(folder / TEXTS, held)
+
+    def add_transfer(self, texts):
+        """Takes texts without labels, whose `[MASK]` is the mask token.
+
+        Args:
+            texts: List of strings, or of pairs.
+        """
+        missing = data.missing_labels(self.splits.train.labels, len(texts))
+        self.encoded[TRANSFER] = data.encode(
+            data.TextDataset(texts, missing),
+            self.preprocessor,
+            special_tokens=True,
+        )
 
     @classmethod
     def restore(cls, folder, preprocessor, **details):
@@ -218,10 +231,9 @@ class TextTask(Task):
             student, (tokenizer.start_token_id, tokenizer.end_token_id)
         )
 
-    def embedded_teacher(self, smoke=False):
-        """A small BERT from scratch, with n-grams; needs no network."""
-        layers, width = SMOKE if smoke else EMBEDDED
-        backbone = keras_hub.models.BertBackbone(
+    def embedded_backbone(self, layers, width):
+        """A BERT from scratch, of so many layers and such a width."""
+        return keras_hub.models.BertBackbone(
             vocabulary_size=self.preprocessor.tokenizer.vocabulary_size(),
             num_layers=layers,
             num_heads=2,
@@ -229,8 +241,11 @@ class TextTask(Task):
             intermediate_dim=4 * width,
             max_sequence_length=self.preprocessor.sequence_length,
         )
+
+    def embedded_teacher(self, smoke=False):
+        """A small BERT from scratch, with n-grams; needs no network."""
         return students.mean_pooled_classifier(
-            backbone,
+            self.embedded_backbone(*(SMOKE if smoke else EMBEDDED)),
             self.num_outputs,
             name="embedded_teacher",
             ngram_buckets=None if smoke else NGRAM_BUCKETS,
@@ -272,20 +287,6 @@ class TextTask(Task):
     def raw_examples(self, count):
         """The first texts of dev."""
         return self.splits.dev.texts[:count]
-
-
-def encode_transfer(texts, preprocessor, splits):
-    """Texts without labels, whose `[MASK]` is the mask token.
-
-    Args:
-        texts: List of strings, or of pairs.
-        preprocessor: KerasHub text classifier preprocessor.
-        splits: `data.TextSplits` that they belong to.
-    """
-    missing = data.missing_labels(splits.train.labels, len(texts))
-    return data.encode(
-        data.TextDataset(texts, missing), preprocessor, special_tokens=True
-    )
 
 
 def _as_json(labels):

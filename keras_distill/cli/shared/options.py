@@ -29,8 +29,9 @@ class Texts:
         vocabulary: WordPiece vocabulary (vocab.txt) of a teacher in a .keras
             file that holds no tokenizer. None: a vocab.txt beside the file.
         task: What is learnt: a class for each text, or for each pair of texts;
-            a score; or any of several labels. auto: what the label's column is
-            called; of classes pairs where there are two columns of text.
+            a score; any of several labels; or a tag for each word. auto: what
+            files and the label's column are called; of classes pairs where
+            there are two columns of text.
     """
 
     text_column: str | None = None

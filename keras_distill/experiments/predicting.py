@@ -1,0 +1,62 @@
+"""What models say of data, row by row."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from keras_distill import data
+
+EVALUATION_BATCH = 128
+
+
+def lengths(encoded):
+    """A few lengths to cut batches to: most texts are short."""
+    return data.bucket_lengths(encoded.lengths, encoded.width)
+
+
+def predict(model, encoded):
+    """Logits `[rows, outputs]`, in the order of the rows."""
+    return Predictor(encoded)(model)
+
+
+class Predictor:
+    """Runs models over the same rows, again and again.
+
+    They run over rows of similar length, so that short texts cost what they
+    hold and not what the longest one does.
+
+    Args:
+        encoded: `data.EncodedDataset`.
+    """
+
+    def __init__(self, encoded):
+        few = lengths(encoded)
+        buckets = np.searchsorted(few, encoded.lengths)
+        self._order = np.argsort(buckets, kind="stable")
+        parts = [
+            data.batches(
+                encoded.take(np.flatnonzero(buckets == bucket)),
+                EVALUATION_BATCH,
+                lengths=[length],
+            )
+            for bucket, length in enumerate(few)
+        ]
+        # Of logits for each token, those of several lengths are no one array.
+        self._width = encoded.width if encoded.per_token else None
+        if not encoded.per_token:
+            parts = [functools.reduce(tf.data.Dataset.concatenate, parts)]
+        self._parts = parts
+
+    def __call__(self, model):
+        """Logits `[rows, ..., outputs]`, in the order of the rows."""
+        found = [model.predict(part, verbose=0) for part in self._parts]
+        if self._width is not None:
+            found = [
+                np.pad(held, ((0, 0), (0, self._width - held.shape[1]), (0, 0)))
+                for held in found
+            ]
+        predicted = np.concatenate(found)
+        logits = np.empty_like(predicted)
+        logits[self._order] = predicted
+        return logits
