@@ -37,7 +37,6 @@ from keras_distill.experiments.phases import fingerprints
 from keras_distill.experiments.preparation import Preparation
 from keras_distill.experiments.prepared import Prepared
 from keras_distill.experiments.run_folder import RunFolder
-from keras_distill.tasks.of_texts import encode_transfer
 
 SIZES = {"train": 120, "dev": 30, "test": 30}
 
@@ -576,7 +575,11 @@ def test_unlabelled_texts_without_those_of_other_parts(file, content, tmp_path):
     found, given = transfer.make(FewTexts.splits, None, path, TEXTS_ALONE)
     assert found == ["new", "other"]
     assert given >= 3
-    encoded = encode_transfer(found, FewTexts.preprocessor, FewTexts.splits)
+    encoded = data.encode(
+        data.TextDataset(found, [-1, -1]),
+        FewTexts.preprocessor,
+        special_tokens=True,
+    )
     assert encoded.labels.tolist() == [-1, -1]
     assert encoded.inputs["token_ids"][:, 0].tolist() == [3, 5]
     assert encoded.lengths.tolist() == [1, 1]

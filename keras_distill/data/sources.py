@@ -236,7 +236,10 @@ def has_files_of(source, kind):
         return False
     if path.suffix in kind.suffixes:
         return True
-    return any((path / f"train{suffix}").exists() for suffix in kind.suffixes)
+    # `Path.exists` raises for names that no system can look up.
+    return any(
+        os.path.exists(path / f"train{suffix}") for suffix in kind.suffixes
+    )
 
 
 def pair_columns(source):
