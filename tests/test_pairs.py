@@ -338,7 +338,7 @@ def test_commands_take_pairs(tmp_path, command):
     options = ["--unlabelled", str(tmp_path / "more.tsv")]
     if command == "compare":
         options += ["--student", "ngram", "shrink", "--arms", "hard", "kd"]
-        options += ["--seeds", "1"]
+        options += ["--seeds", "1", "--no-html"]
     arguments = [
         command,
         *("--data", str(source)),

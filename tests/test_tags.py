@@ -261,7 +261,7 @@ def test_dilations_reach_eight_tokens():
     other[0, 15] = 39
     mask = np.ones_like(ids)
     a, b = (
-        model({"token_ids": held, "padding_mask": mask}).numpy()
+        np.asarray(model({"token_ids": held, "padding_mask": mask}))
         for held in (ids, other)
     )
     changed = np.flatnonzero(np.abs(a - b)[0].max(axis=-1) > 0)
@@ -558,7 +558,7 @@ def test_tags_of_tensorflow_datasets(tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("command", ["distill", "compare", "cache"])
+@pytest.mark.parametrize("command", ["compare", "cache"])
 def test_commands_take_them(tmp_path, command):
     texts, labels = sentences(60)
     rows = [
