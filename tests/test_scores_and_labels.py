@@ -19,6 +19,7 @@ from keras_distill.cli import main
 from keras_distill.data.tfds_source import load_tfds
 from keras_distill.experiments import Preparation
 from keras_distill.experiments import Teacher
+from keras_distill.export import card
 from keras_distill.export.latency import LiteRTModel
 from keras_distill.tasks import MultiLabelClassification
 from keras_distill.tasks import TextRegression
@@ -281,14 +282,39 @@ def check_words(task, found, folder):
         assert model[f"test_{name}"] == model["test_score"]
         assert "test_accuracy" not in model
     has_labels = isinstance(task, MultiLabelClassification)
-    card = (folder / "export" / "README.md").read_text()
-    assert task.measure in card
-    assert ("threshold" in card) == has_labels
+    text = (folder / "export" / "README.md").read_text()
+    assert task.measure in text
+    assert ("threshold" in text) == has_labels
     report = (folder / "report.md").read_text()
     assert f"Test, Dev: {task.measure}" in report
     assert ("ECE %" in report) == has_labels
     assert "| p |" not in report
     json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("task", "shape", "told"),
+    [
+        ("classification", [None, 2], "b"),
+        ("multi_label", [None, 2], "['b']"),
+        ("classification", [None, None, 2], "['b', 'a']"),
+        ("regression", [None, 2], "-1"),
+    ],
+)
+@pytest.mark.parametrize("call", ["run(**inputs)", "serve(**inputs)"])
+def test_what_the_code_of_a_card_prints(capsys, call, task, shape, told):
+    metadata = {
+        "outputs": [{"name": "out", "shape": shape}],
+        "labels": ["a", "b"],
+        "task": task,
+    }
+    logits = np.array([[-1.0, 2.0]])
+    if len(shape) == 3:
+        logits = np.array([[[-1.0, 2.0], [3.0, 1.0]]])
+    held = logits if call.startswith("run") else tf.constant(logits)
+    names = {call.partition("(")[0]: lambda: {"out": held}, "inputs": {}}
+    exec("\n".join(card._answer(metadata, call)), names)
+    assert told in capsys.readouterr().out
 
 
 def test_copied_layers_keep_the_unit(kind):

@@ -158,17 +158,26 @@ def _zeros(metadata, library):
 
 
 def _answer(metadata, call):
-    output = json.dumps(metadata["outputs"][0]["name"])
-    lines = [f"logits = {call}[{output}]"]
-    if metadata["labels"] is None:
+    output = metadata["outputs"][0]
+    lines = [f"logits = {call}[{json.dumps(output['name'])}]"]
+    if metadata["labels"] is None or metadata["task"] == "regression":
         return [*lines, "print(logits)"]
-    return [
-        *lines,
-        f"labels = {json.dumps(metadata['labels'], ensure_ascii=False)}",
-        "print(labels[int(logits[0].argmax())])"
-        if call.startswith("run(")
-        else "print(labels[int(tf.argmax(logits[0]))])",
-    ]
+    labels = json.dumps(metadata["labels"], ensure_ascii=False)
+    lines.append(f"labels = {labels}")
+    row = "logits[0]" if call.startswith("run(") else "logits[0].numpy()"
+    if metadata["task"] == "multi_label":
+        return [
+            *lines,
+            "# Above 0, one half; this card has a threshold for each label.",
+            f"print([name for name, z in zip(labels, {row}) if z > 0])",
+        ]
+    if len(output["shape"]) > 2:
+        return [
+            *lines,
+            "# Of each token; the first one of a word tells the word's.",
+            f"print([labels[i] for i in {row}.argmax(axis=-1)])",
+        ]
+    return [*lines, f"print(labels[int({row}.argmax())])"]
 
 
 def _tokenise(metadata, preprocessor, sides):
