@@ -143,6 +143,19 @@ def test_no_learning_rate_depends_on_the_unit():
     assert 900 < found[0].mean() < 1200
 
 
+def test_a_new_model_says_how_often_each_label_is_there():
+    task = make(MultiLabelClassification, train=unlabelled)
+    model = tiny_student(task)
+    for weight in model.trainable_variables:
+        weight.assign(ops.zeros_like(weight))
+    logits = model.predict(task.examples(3), verbose=0)
+    labels = task.splits.train.labels[SIZES["train"] // 2 :]
+    share = (labels.sum(axis=0) + 1) / (len(labels) + 2)
+    np.testing.assert_allclose(1 / (1 + np.exp(-logits[0])), share, rtol=1e-5)
+    teacher = task.embedded_teacher(smoke=True)
+    assert teacher.layers[-1].get_config() == model.layers[-1].get_config()
+
+
 def test_what_is_imitated(kind):
     task = make(kind)
     first, second = ops.ones((2, task.num_outputs)), ops.zeros((2, 1))

@@ -58,6 +58,22 @@ class MultiLabelClassification(TextTask):
         """Binary cross-entropy with the teacher's probabilities."""
         return losses.SoftBinaryCrossEntropy(temperature)
 
+    def last_layer(self):
+        """Adds the log odds of each label's share in train.
+
+        A new model, which says one half to all, would take a thousand steps to
+        learn how rare they are.
+        """
+        labels = self.splits.train.labels
+        known = labels[data.has_label(labels)]
+        share = (known.sum(axis=0) + 1) / (len(known) + 2)
+        return keras.layers.Rescaling(
+            1.0,
+            np.log(share / (1 - share)).tolist(),
+            name="label_logits",
+            dtype="float32",
+        )
+
     def thresholds(self, logits):
         """The thresholds for logits, array `[labels]`, chosen on dev.
 

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import pathlib
 
+import keras
 import keras_hub
 import numpy as np
 
@@ -224,12 +225,24 @@ class TextTask(Task):
 
     def for_inputs(self, student):
         """The student for one text, or for both and what compares them."""
-        if self.sides == 1:
-            return student
-        tokenizer = self.preprocessor.tokenizer
-        return students.siamese(
-            student, (tokenizer.start_token_id, tokenizer.end_token_id)
-        )
+        if self.sides == 2:
+            tokenizer = self.preprocessor.tokenizer
+            separators = tokenizer.start_token_id, tokenizer.end_token_id
+            student = students.siamese(student, separators)
+        return self._finished(student)
+
+    def last_layer(self):
+        """What ends every model of the task, a layer without weights, or None.
+
+        It moves what a new model says, about zero, to where answers lie: no
+        learning rate is right for every unit and every share.
+        """
+
+    def _finished(self, model):
+        layer = self.last_layer()
+        if layer is None:
+            return model
+        return keras.Model(model.inputs, layer(model.output), name=model.name)
 
     def embedded_backbone(self, layers, width):
         """A BERT from scratch, of so many layers and such a width."""
@@ -244,12 +257,13 @@ class TextTask(Task):
 
     def embedded_teacher(self, smoke=False):
         """A small BERT from scratch, with n-grams; needs no network."""
-        return students.mean_pooled_classifier(
+        model = students.mean_pooled_classifier(
             self.embedded_backbone(*(SMOKE if smoke else EMBEDDED)),
             self.num_outputs,
             name="embedded_teacher",
             ngram_buckets=None if smoke else NGRAM_BUCKETS,
         )
+        return self._finished(model)
 
     def preset_teacher(self, preset):
         """A KerasHub classifier, and whether it knows these classes already.
@@ -267,7 +281,7 @@ class TextTask(Task):
             preset, preprocessor=None, **options
         )
         model.preprocessor = None
-        return model, knows
+        return model if knows else self._finished(model), knows
 
     @staticmethod
     def preset_preprocessor(preset, sequence_length):

@@ -3,7 +3,6 @@
 import keras
 
 from keras_distill import data
-from keras_distill import losses
 from keras_distill.tasks import measures
 from keras_distill.tasks.hard_losses import StandardizedMSE
 from keras_distill.tasks.of_texts import TextTask
@@ -75,8 +74,7 @@ class TextRegression(TextTask):
 
     def logits_loss(self, temperature):
         del temperature
-        # As its temperature, the standard deviation divides both scores.
-        return losses.LogitsMSE(self.scale)
+        return StandardizedMSE(self.scale)
 
     def statistics(self, logits, part):
         """The moments that Pearson's correlation is made of."""
@@ -110,21 +108,10 @@ class TextRegression(TextTask):
         """The teacher's score."""
         return logits[:, 0].astype("float32")
 
-    def for_inputs(self, student):
-        return self._in_units(super().for_inputs(student))
-
-    def embedded_teacher(self, smoke=False):
-        return self._in_units(super().embedded_teacher(smoke))
-
-    def preset_teacher(self, preset):
-        model, knows = super().preset_teacher(preset)
-        return (model if knows else self._in_units(model)), knows
-
-    def _in_units(self, model):
-        outputs = keras.layers.Rescaling(
+    def last_layer(self):
+        return keras.layers.Rescaling(
             self.scale, self.mean, name="scores", dtype="float32"
-        )(model.output)
-        return keras.Model(model.inputs, outputs, name=model.name)
+        )
 
     def linear_model(self, labels):
         """TF-IDF with ridge regression, as `linear.fit` chooses it."""
