@@ -341,6 +341,17 @@ def test_linear_models_learn(task):
     assert task.linear_model(np.full((40, LENGTH), -1)) is None
 
 
+def test_a_new_model_says_how_often_each_tag_is_there(task):
+    model = students.BiLSTM(width=4).build(task, None)
+    for weight in model.trainable_variables:
+        weight.assign(np.zeros(weight.shape))
+    logits = model.predict(task.examples(2), verbose=0)
+    labels = task.encoded["train"].labels
+    counts = np.bincount(labels[labels >= 0], minlength=5) + 1
+    found = np.exp(logits[0, 3])
+    np.testing.assert_allclose(found, counts / counts.sum(), rtol=1e-5)
+
+
 def test_students_without_tokens_are_refused(task):
     with pytest.raises(ValueError, match="NGram has no state for each token"):
         students.NGram(width=4).build(task, None)

@@ -220,20 +220,31 @@ class TokenClassification(TextTask):
             )
 
     def student_model(self, student, teacher):
-        return student.of_tokens(self, teacher)
+        return self._finished(student.of_tokens(self, teacher))
+
+    def last_layer(self):
+        """Adds the logarithm of each tag's share: nine of ten words have O."""
+        labels = self.encoded["train"].labels
+        counts = np.bincount(labels[labels >= 0], minlength=self.num_outputs)
+        share = (counts + 1) / (counts.sum() + self.num_outputs)
+        return keras.layers.Rescaling(
+            1.0, np.log(share).tolist(), name="tag_logits", dtype="float32"
+        )
 
     def embedded_teacher(self, smoke=False):
         """A small BERT from scratch; needs no network."""
-        return students.token_classifier(
+        model = students.token_classifier(
             self.embedded_backbone(*(SMOKE if smoke else EMBEDDED)),
             self.num_outputs,
             name="embedded_teacher",
         )
+        return self._finished(model)
 
     def preset_teacher(self, preset):
         """A KerasHub encoder with a new head, which knows no tags yet."""
         backbone = keras_hub.models.Backbone.from_preset(preset)
-        return students.token_classifier(backbone, self.num_outputs), False
+        model = students.token_classifier(backbone, self.num_outputs)
+        return self._finished(model), False
 
     def linear_model(self, labels):
         """Logistic regression on a word, its form and its neighbours."""
