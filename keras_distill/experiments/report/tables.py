@@ -104,11 +104,13 @@ def markdown(found):
 
 def legend(found):
     """What the columns of the table mean, in a sentence."""
+    against = [row.get("against_control") for row in found["rows"]]
+    has_p = any(held and held["mcnemar"] for held in against)
     told = [
         "Mean ± standard deviation over seeds",
         f"Test, Dev: {found['task']['measure']} x 100",
         "“vs hard labels”: points, with the 95 % interval",
-        "p: McNemar, predictions of all seeds pooled",
+        *(["p: McNemar, predictions of all seeds pooled"] if has_p else []),
         "Agree: with the teacher's prediction",
         *(
             f"{title.removesuffix(' %')}: {meaning}"
