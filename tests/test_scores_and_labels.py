@@ -302,6 +302,7 @@ def check_words(task, found, folder):
     assert f"Test, Dev: {task.measure}" in report
     assert ("ECE %" in report) == has_labels
     assert "| p |" not in report
+    assert ("| threshold |" in report) == has_labels
     json.dumps(found, allow_nan=False)
 
 

@@ -58,6 +58,8 @@ def page(found):
         students=_students(found),
         pareto=figures.accuracy_and_latency(found),
         diagrams=_diagrams(found),
+        details=tables.in_detail(found),
+        plain=tables.plain,
         files=tables.files(tables.exported(found)),
         file_columns=tables.FILE_COLUMNS,
         arms=tables.arms(found),

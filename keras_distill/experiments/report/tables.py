@@ -93,6 +93,8 @@ def markdown(found):
         escape(legend(found)),
         "",
     ]
+    for part in in_detail(found):
+        lines += [f"## {escape(part['title'])}", "", *details(part["rows"])]
     if found["exports"]:
         lines += ["## Files", "", *files_markdown(exported(found)), ""]
     lines += ["## What the arms learn from", ""]
@@ -120,6 +122,34 @@ def legend(found):
     return "; ".join(told) + "."
 
 
+def in_detail(found):
+    """What a task tells of each label, of the best arm of each student.
+
+    Args:
+        found: Dict, from `report.build`.
+
+    Returns:
+        List of dicts: `title`, and `rows`, as of `Task.details`.
+    """
+    best = {}
+    for row in sound(found["rows"]):
+        held = best.setdefault(row["student"], row)
+        if row["dev_score"]["mean"] > held["dev_score"]["mean"]:
+            best[row["student"]] = row
+    return [
+        {
+            "title": f"{row['student']}, {row['arm']}, seed {_sound_seed(row)}",
+            "rows": row["details"][0],
+        }
+        for row in best.values()
+        if row["details"][0]
+    ]
+
+
+def _sound_seed(row):
+    return next(s for s in row["seeds"] if str(s) not in row["failed"])
+
+
 def details(rows):
     """A table of dicts, lines of Markdown; none for none.
 
@@ -131,12 +161,13 @@ def details(rows):
     return [
         line(map(escape, rows[0])),
         line(["---", *["---:"] * (len(rows[0]) - 1)]),
-        *(line([escape(_plain(v)) for v in row.values()]) for row in rows),
+        *(line([escape(plain(v)) for v in row.values()]) for row in rows),
         "",
     ]
 
 
-def _plain(value):
+def plain(value):
+    """A number or a word of `Task.details`, as a table shows it."""
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
