@@ -545,6 +545,18 @@ def test_scores_and_labels_of_tensorflow_datasets(tmp_path):
 
 
 @pytest.mark.large
+def test_another_task_in_the_same_folder_is_refused(tmp_path, capsys):
+    lines = [f"{text}\t{i % 3}" for i, text in enumerate(rows(60)[0])]
+    folder = write(tmp_path / "set", ["text", "score"], lines)
+    arguments = ["cache", "--data", str(folder), "--smoke"]
+    arguments += ["--output", str(tmp_path / "run")]
+    assert main([*arguments, "--label-column", "score"]) == 0
+    text = ["--label-column", "score", "--task", "text"]
+    assert main([*arguments, *text]) == 2
+    assert "--redo" in capsys.readouterr().err
+
+
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("task", "command"),
     [

@@ -97,6 +97,7 @@ class Bench:
                 **of_model,
             },
             "seed": cell.seed,
+            "measure": self.task.measure,
             "labels": cell.labels,
             "texts": self.hashes["texts"],
             "transfer texts": recipe.transfer and self.hashes["transfer"],

@@ -80,6 +80,7 @@ def phases(task, folder, ways, texts):
             options={
                 "labels": labels,
                 "seed": seed,
+                "measure": task.measure,
                 "texts": texts,
             },
             run=functools.partial(_fit, task, folder, labels, seed),

@@ -120,6 +120,7 @@ class Prepared:
                     *chosen.columns,
                     "sequence_length",
                     "smoke",
+                    "task",
                 )
                 | chosen.identities(),
                 run=self._read,
