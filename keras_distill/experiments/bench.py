@@ -165,7 +165,8 @@ class Bench:
             model,
             training.batches(rows, cell.student.batch_size, cell.seed, logits),
             (cell.student.epochs, steps),
-            [*cell.recipe.schedule(cell.student.epochs), best],
+            # Its score is in the logs before a schedule looks for it there.
+            [best, *cell.recipe.schedule(cell.student.epochs)],
             watcher,
         )
         return Trained(

@@ -69,6 +69,8 @@ class _Stages:
             max_temperature=self.max_temperature,
             epochs_per_temperature=hold,
             hard_epochs=epochs - self.max_temperature * hold,
+            # What the engine logs of dev, whatever the task measures.
+            monitor="val_score",
         )
         if not self.scaled:
             # Phi is 1 at temperature 1: the logits as they are.
