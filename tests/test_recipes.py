@@ -202,4 +202,4 @@ def test_every_recipe_trains(name, transfer, task, teacher, tmp_path):
     assert len(result["curves"]["val_score"]) == student.epochs
     assert result["texts"] == 24 + transfer * len(tiny_text.TRANSFER)
     assert 0 <= result["test_accuracy"] <= 1
-    assert set(cell.predictions(tmp_path)) == {"dev_logits", "test_logits"}
+    assert set(cell.predictions(tmp_path)) == {"dev", "test"}
