@@ -4,15 +4,14 @@ import os
 import pathlib
 import stat
 
-from keras_distill._pairs import whole_text
 from keras_distill._text_files import file_mode
 from keras_distill._text_files import shown_path
 from keras_distill._text_files import some
 from keras_distill.data import docstrings
-from keras_distill.data.labelled import TextDataset
+from keras_distill.data.assembly import PARTS
+from keras_distill.data.assembly import assemble
 from keras_distill.data.splits import NUMBER
 from keras_distill.data.splits import TextSplits
-from keras_distill.data.splits import unit_hash
 from keras_distill.data.tables import SUFFIXES
 from keras_distill.data.tables import header
 from keras_distill.data.tables import part_file
@@ -20,7 +19,6 @@ from keras_distill.data.tables import read_names
 from keras_distill.data.tables import read_table
 from keras_distill.data.tfds_source import load_tfds
 
-PARTS = ("train", "dev", "test")
 NAMES = "labels.txt"
 # What public sets call the two texts of a pair.
 PAIRS = (
@@ -108,7 +106,7 @@ def load(
         rows, names, notes = _load_files(
             path, (text_column or "text", columns, text_pair_column, kind)
         )
-    return _assemble(rows, columns, names, notes, kind)
+    return assemble(rows, columns, names, notes, kind)
 
 
 def label_columns(source, kind):
@@ -267,50 +265,3 @@ def header_of(source):
         return header(table_files(source)["train"])
     except (OSError, ValueError):
         return []
-
-
-def _assemble(rows, columns, names, notes, kind):
-    """Fills missing parts from train and turns labels into an array."""
-    found = [label for _, label in rows["train"]]
-    names = names or kind.names_of(found, columns)
-    kind.check_names(names)
-    notes = list(notes)
-    rows = dict(rows)
-    missing = [part for part in ("test", "dev") if part not in rows]
-    for part, bounds in zip(missing, [(0.0, 0.1), (0.1, 0.2)]):
-        rows["train"], rows[part] = _take(rows["train"], bounds)
-        notes.append(
-            f"No {part} part: {len(rows[part])} labelled rows taken from "
-            "train, by the hash of the text"
-        )
-    _check_parts(rows)
-    parts = {}
-    for part in PARTS:
-        texts = [text for text, _ in rows[part]]
-        labels = [label for _, label in rows[part]]
-        array = kind.to_array(part, texts, labels, names)
-        parts[part] = TextDataset(texts, array)
-    return kind(**parts, label_names=names, notes=tuple(notes))
-
-
-def _take(rows, bounds):
-    low, high = bounds
-    taken = [
-        label is not None
-        and low <= unit_hash(docstrings.identity(whole_text(text))) < high
-        for text, label in rows
-    ]
-    rest = [row for row, moves in zip(rows, taken) if not moves]
-    return rest, [row for row, moves in zip(rows, taken) if moves]
-
-
-def _check_parts(rows):
-    for part in PARTS:
-        labels = [label for _, label in rows[part]]
-        if part != "train" and None in labels:
-            raise ValueError(
-                f"Every row of {part} needs a label. Received: "
-                f"{labels.count(None)} of {len(labels)} rows without one. Use "
-                "a part with labels, or leave it out so that it is taken "
-                "from train"
-            )

@@ -1,0 +1,69 @@
+"""From rows of a source to train, dev and test."""
+
+from keras_distill._pairs import whole_text
+from keras_distill.data import docstrings
+from keras_distill.data.labelled import TextDataset
+from keras_distill.data.splits import unit_hash
+
+PARTS = ("train", "dev", "test")
+
+
+def assemble(rows, columns, names, notes, kind):
+    """Fills missing parts from train and turns labels into an array.
+
+    Args:
+        rows: Dict from the parts to lists of texts and labels.
+        columns: Tuple of strings, the columns of the labels, or None.
+        names: Names of the labels, or None: those that occur.
+        notes: Sentences on what a source has decided.
+        kind: `TextSplits` or a subclass.
+
+    Returns:
+        `kind`.
+
+    Raises:
+        ValueError: A label is missing in dev or test, or is unknown there.
+    """
+    found = [label for _, label in rows["train"]]
+    names = names or kind.names_of(found, columns)
+    kind.check_names(names)
+    notes = list(notes)
+    rows = dict(rows)
+    missing = [part for part in ("test", "dev") if part not in rows]
+    for part, bounds in zip(missing, [(0.0, 0.1), (0.1, 0.2)]):
+        rows["train"], rows[part] = _take(rows["train"], bounds)
+        notes.append(
+            f"No {part} part: {len(rows[part])} labelled rows taken from "
+            "train, by the hash of the text"
+        )
+    _check_parts(rows)
+    parts = {}
+    for part in PARTS:
+        texts = [text for text, _ in rows[part]]
+        labels = [label for _, label in rows[part]]
+        array = kind.to_array(part, texts, labels, names)
+        parts[part] = TextDataset(texts, array)
+    return kind(**parts, label_names=names, notes=tuple(notes))
+
+
+def _take(rows, bounds):
+    low, high = bounds
+    taken = [
+        label is not None
+        and low <= unit_hash(docstrings.identity(whole_text(text))) < high
+        for text, label in rows
+    ]
+    rest = [row for row, moves in zip(rows, taken) if not moves]
+    return rest, [row for row, moves in zip(rows, taken) if moves]
+
+
+def _check_parts(rows):
+    for part in PARTS:
+        labels = [label for _, label in rows[part]]
+        if part != "train" and None in labels:
+            raise ValueError(
+                f"Every row of {part} needs a label. Received: "
+                f"{labels.count(None)} of {len(labels)} rows without one. Use "
+                "a part with labels, or leave it out so that it is taken "
+                "from train"
+            )
