@@ -99,9 +99,11 @@ def litert(model, path, task, quantization=None):
         return {"path": path.name, "refused": " ".join(str(error).split())}
     file = LiteRTModel(path)
     (test,) = file.predict(task.encoded["test"].inputs).values()
-    # Thresholds and the like are those of the model.
-    dev = training.predict(model, task.encoded["dev"])
-    score = task.score({"dev": dev, "test": test}, "test")
+    logits = {"test": test}
+    if task.chooses_on_dev:
+        # Thresholds and the like are those of the model.
+        logits["dev"] = training.predict(model, task.encoded["dev"])
+    score = task.score(logits, "test")
     return {**_facts(report), **task.named({"test_score": score})}
 
 

@@ -99,6 +99,12 @@ def check_dropout(value):
         )
 
 
+def head(x, num_outputs, dropout, dtype):
+    """What ends every small model: dropout, and a linear layer to logits."""
+    x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
+    return keras.layers.Dense(num_outputs, dtype=dtype, name="logits")(x)
+
+
 def masked_mean(x, mask):
     """Mean over the valid positions; 0 for a row without any.
 

@@ -9,6 +9,7 @@ from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
 from keras_distill.students._inputs import check_dropout
 from keras_distill.students._inputs import embed
+from keras_distill.students._inputs import head
 from keras_distill.students._inputs import masked_mean
 from keras_distill.students._inputs import token_inputs
 from keras_distill.students.base import PRETRAINED
@@ -108,6 +109,5 @@ def bilstm(
         if pooling == "mean"
         else ops.max(x - 2.0 * (1.0 - mask), axis=1)
     )
-    x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
-    logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
+    logits = head(x, num_classes, dropout, dtype)
     return keras.Model([token_ids, padding_mask], logits, name=name)

@@ -7,6 +7,7 @@ from keras import ops
 from keras_distill._checks import check_integer
 from keras_distill.students._inputs import check_dropout
 from keras_distill.students._inputs import has_pooler
+from keras_distill.students._inputs import head
 from keras_distill.students._inputs import masked_mean
 from keras_distill.students._ngrams import check_ngrams
 from keras_distill.students._ngrams import ngram_mean
@@ -67,8 +68,7 @@ def mean_pooled_classifier(
             inputs["token_ids"], inputs["padding_mask"], ngram_buckets, dtype
         )
         x = ops.concatenate([x, found], axis=-1)
-    x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
-    logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
+    logits = head(x, num_classes, dropout, dtype)
     return keras.Model(inputs, logits, name=name)
 
 

@@ -6,6 +6,7 @@ from keras import ops
 from keras_distill._checks import check_integer
 from keras_distill.students._inputs import check_dropout
 from keras_distill.students._inputs import embed
+from keras_distill.students._inputs import head
 from keras_distill.students._inputs import token_inputs
 from keras_distill.students.mean_pooled import encoder_states
 
@@ -85,8 +86,7 @@ def cnn_tagger(
             name=f"convolution_{i}",
         )
         x = x + convolve(x * mask)
-    x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
-    logits = keras.layers.Dense(num_tags, dtype=dtype, name="logits")(x)
+    logits = head(x, num_tags, dropout, dtype)
     return keras.Model([token_ids, padding_mask], logits, name=name)
 
 
@@ -142,8 +142,7 @@ def bilstm_tagger(
     lstm = keras.layers.LSTM(units, return_sequences=True, dtype=dtype)
     lstm = keras.layers.Bidirectional(lstm, dtype=dtype, name="bilstm")
     x = lstm(x, mask=ops.cast(padding_mask, "bool"))
-    x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
-    logits = keras.layers.Dense(num_tags, dtype=dtype, name="logits")(x)
+    logits = head(x, num_tags, dropout, dtype)
     return keras.Model([token_ids, padding_mask], logits, name=name)
 
 
@@ -183,6 +182,5 @@ def token_classifier(backbone, num_tags, dropout=0.1, name="token_classifier"):
     check_dropout(dropout)
     inputs, x = encoder_states(backbone)
     dtype = backbone.dtype_policy
-    x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
-    logits = keras.layers.Dense(num_tags, dtype=dtype, name="logits")(x)
+    logits = head(x, num_tags, dropout, dtype)
     return keras.Model(inputs, logits, name=name)

@@ -9,6 +9,7 @@ from keras import ops
 from keras_distill._checks import check_integer
 from keras_distill.students._inputs import check_dropout
 from keras_distill.students._inputs import embed
+from keras_distill.students._inputs import head
 from keras_distill.students._inputs import token_inputs
 from keras_distill.students._ngrams import check_ngrams
 from keras_distill.students._ngrams import ngram_mean
@@ -145,8 +146,7 @@ def text_cnn(  # noqa: PLR0913 - What is convolved, and what stands beside it.
     if ngram_buckets is not None:
         pooled.append(ngram_mean(token_ids, padding_mask, ngram_buckets, dtype))
     x = ops.concatenate(pooled, axis=-1)
-    x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(x)
-    logits = keras.layers.Dense(num_classes, dtype=dtype, name="logits")(x)
+    logits = head(x, num_classes, dropout, dtype)
     return keras.Model([token_ids, padding_mask], logits, name=name)
 
 

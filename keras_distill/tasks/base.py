@@ -40,6 +40,8 @@ class Task:
     further = types.MappingProxyType({})
     # What `export` compares: predictions, or outputs within a tolerance.
     export_as, tolerance = "classification", None
+    # Whether something, such as a threshold, is chosen on dev for each model.
+    chooses_on_dev = False
     # The recipes that differ here, by their names.
     recipes = ("hard", "mse", "kd")
 
@@ -95,8 +97,8 @@ class Task:
         """Of each prediction, what the score is the mean of.
 
         Args:
-            logits: Dict with an array for each part, dev always: what is
-                chosen on dev, such as a threshold, is chosen on these.
+            logits: Dict with an array for each part; with dev, too, where
+                something is chosen on it (`chooses_on_dev`).
             part: String, whose predictions.
 
         Returns:

@@ -38,7 +38,7 @@ class MultiLabelClassification(TextTask):
         "macro_f1": ("Macro F1 %", "the mean of the labels' F1"),
         "exact": ("Exact %", "rows whose labels are all right"),
     }
-    export_as = "multi_label"
+    export_as, chooses_on_dev = "multi_label", True
 
     @staticmethod
     def outputs_in_words(label_names):
