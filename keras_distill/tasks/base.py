@@ -2,6 +2,7 @@
 
 import types
 
+import keras
 import numpy as np
 
 from keras_distill import data
@@ -71,8 +72,13 @@ class Task:
         return (self.num_outputs,)
 
     def hard_loss(self):
-        """The loss on labels; rows without one count nothing."""
-        raise NotImplementedError
+        """The loss on labels; rows without one count nothing.
+
+        Cross-entropy with classes, as `soft_loss` is their divergence.
+        """
+        return keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, ignore_class=data.UNLABELLED
+        )
 
     def keras_loss(self):
         """The loss that a saved model is compiled with, one of Keras' own.

@@ -8,9 +8,9 @@ from keras import ops
 class KnownLabelsLoss(keras.losses.Loss):
     """A loss on labels, over the rows of the batch that have one.
 
-    The others hold `missing`, or NaN. The mean over the batch is then the mean
-    over the rows with a label, as that of Keras' cross-entropy with
-    `ignore_class`.
+    The others hold NaN, or what `is_known` says. The mean over the batch is
+    then the mean over the rows with a label, as that of Keras' cross-entropy
+    with `ignore_class`.
 
     Args:
         name: String.

@@ -64,32 +64,27 @@ class Labels:
     name = "logistic regression"
 
     def fit(self, matrix, labels, strength):
-        """A dict from the labels that vary to a classifier of each."""
-        heads = Classes(2)
-        return {
-            i: heads.fit(matrix, held, strength)
-            for i, held in enumerate(labels.T)
-            if 0 < held.sum() < len(held)
-        } | {None: labels.mean(axis=0)}
+        """The labels' shares, and a classifier of each one that varies."""
+        heads, shares = Classes(2), labels.mean(axis=0)
+        return shares, {
+            i: heads.fit(matrix, labels[:, i], strength)
+            for i in np.flatnonzero((shares > 0) & (shares < 1))
+        }
 
     def logits(self, model, matrix):
         """Log odds of each label; of one that does not vary the constant."""
-        shares = model[None]
+        shares, classifiers = model
         found = np.tile(
             np.where(shares > 0, -UNSEEN, UNSEEN), (matrix.shape[0], 1)
         )
-        for i, classifier in model.items():
-            if i is not None:
-                found[:, i] = classifier.decision_function(matrix)
+        for i, classifier in classifiers.items():
+            found[:, i] = classifier.decision_function(matrix)
         return found.astype("float32")
 
     def parameters(self, model):
         """Integer, the number of weights."""
-        return sum(
-            Classes(2).parameters(each)
-            for i, each in model.items()
-            if i is not None
-        )
+        _, classifiers = model
+        return sum(map(Classes(2).parameters, classifiers.values()))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -213,15 +213,19 @@ class TextTask(Task):
         )
 
     def check_teacher(self, model):
-        """Raises `ValueError` unless there is one logit for each class."""
+        """Raises `ValueError` unless its outputs are those of the task."""
         row = self.encoded["dev"].take(slice(1)).inputs
         shape = tuple(np.shape(model(row)))
-        if shape[1:] != (self.num_outputs,):
+        if shape[1:] != self.logits_shape:
             raise ValueError(
-                f"The teacher must give {self.num_outputs} logits, one for "
-                f"each of {some(self.splits.label_names)}. Received: a teacher "
-                f"with the output shape {shape}"
+                f"The teacher must give {self.num_outputs} logits, "
+                f"{self.logits_in_words()}. Received: a teacher with the "
+                f"output shape {shape}"
             )
+
+    def logits_in_words(self):
+        """What each logit is for."""
+        return f"one for each of {some(self.splits.label_names)}"
 
     def for_inputs(self, student):
         """The student for one text, or for both and what compares them."""

@@ -78,9 +78,12 @@ class TextRegression(TextTask):
 
     def statistics(self, logits, part):
         """The moments that Pearson's correlation is made of."""
+        return self._moments(logits[part][:, 0], self.encoded[part].labels)
+
+    def _moments(self, first, second):
+        """Those of standardised scores: far from zero they lose digits."""
         return measures.moments(
-            (logits[part][:, 0] - self.mean) / self.scale,
-            (self.encoded[part].labels - self.mean) / self.scale,
+            *((x - self.mean) / self.scale for x in (first, second))
         )
 
     of_means = staticmethod(measures.pearson)
@@ -93,16 +96,8 @@ class TextRegression(TextTask):
 
     def agreement(self, first, second):
         """Pearson's correlation of two models' scores."""
-        return float(
-            measures.pearson(
-                measures.moments(
-                    *(
-                        (x[:, 0] - self.mean) / self.scale
-                        for x in (first, second)
-                    )
-                ).mean(axis=0)
-            )
-        )
+        moments = self._moments(first[:, 0], second[:, 0])
+        return float(measures.pearson(moments.mean(axis=0)))
 
     def pseudo_labels(self, logits):
         """The teacher's score."""

@@ -97,12 +97,6 @@ class TokenClassification(TextTask):
     def logits_shape(self):
         return (self.encoded["train"].width, self.num_outputs)
 
-    def hard_loss(self):
-        """Cross-entropy with the labels, where there are any."""
-        return keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, ignore_class=IGNORED
-        )
-
     def predicted(self, logits, part):
         """The tags of each word, a list of lists of strings.
 
@@ -137,11 +131,16 @@ class TokenClassification(TextTask):
 
     def statistics(self, logits, part):
         """Of each row, entities rightly found, wrongly, and missed."""
-        found = [
+        return counts_of_sets.set_counts(
+            self._found(logits, part), self._entities[part]
+        )
+
+    def _found(self, logits, part):
+        """The entities of each row, as the model has them."""
+        return [
             counts_of_sets.entities(tags)
             for tags in self.predicted(logits[part], part)
         ]
-        return counts_of_sets.set_counts(found, self._entities[part])
 
     of_means = staticmethod(counts_of_sets.f1_of_counts)
 
@@ -163,10 +162,7 @@ class TokenClassification(TextTask):
 
     def details(self, logits):
         """Of each type its entities in test, those found, and F1."""
-        predicted = [
-            counts_of_sets.entities(tags)
-            for tags in self.predicted(logits["test"], "test")
-        ]
+        predicted = self._found(logits, "test")
         found = []
         for name in self.splits.types:
             ours, theirs = (
@@ -209,15 +205,8 @@ class TokenClassification(TextTask):
         held = self._firsts[part]
         return self._of_tokens(part, np.zeros(held.shape, "int32")) == 0
 
-    def check_teacher(self, model):
-        row = self.encoded["dev"].take(slice(1)).inputs
-        shape = tuple(np.shape(model(row)))
-        if shape[1:] != self.logits_shape:
-            raise ValueError(
-                f"The teacher must give {self.num_outputs} logits for each "
-                f"token, one for each tag of {self.name}. Received: a teacher "
-                f"with the output shape {shape}"
-            )
+    def logits_in_words(self):
+        return f"one for each tag of {self.name}, for each token"
 
     def student_model(self, student, teacher):
         return self._finished(student.of_tokens(self, teacher))

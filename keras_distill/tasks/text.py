@@ -1,6 +1,5 @@
 """Text classification: one text, or a pair of texts, in; one class out."""
 
-import keras
 import numpy as np
 
 from keras_distill import data
@@ -30,12 +29,6 @@ class TextClassification(TextTask):
         "macro_f1": ("Macro F1 %", "the mean of the classes' F1"),
         "matthews": ("MCC", "Matthews' correlation"),
     }
-
-    def hard_loss(self):
-        """Cross-entropy with the labels, where there are any."""
-        return keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, ignore_class=data.UNLABELLED
-        )
 
     def statistics(self, logits, part):
         """1 where the largest logit is that of the label."""
