@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # For editors, which run nothing of what follows.
     from keras_distill.experiments import compare as compare
     from keras_distill.experiments import distill as distill
     from keras_distill.gkd import GKDDistiller as GKDDistiller
+    from keras_distill.image_taps import feature_maps as feature_maps
     from keras_distill.layer_maps import uniform_layer_map as uniform_layer_map
     from keras_distill.matching import Match as Match
     from keras_distill.stages import Stage as Stage
@@ -60,6 +61,7 @@ _NAMES = {
     "attention_vectors": "taps",
     "compare": "experiments",
     "distill": "experiments",
+    "feature_maps": "image_taps",
     "hidden_states": "taps",
     "uniform_layer_map": "layer_maps",
 }

@@ -10,6 +10,7 @@ TASKS = {
     "text": "tasks.text:TextClassification",
     "pairs": "tasks.pairs:PairClassification",
     "regression": "tasks.regression:TextRegression",
+    "images": "tasks.images:ImageClassification",
     "tags": "tasks.tags:TokenClassification",
     "multi_label": "tasks.multi_label:MultiLabelClassification",
 }
@@ -17,13 +18,17 @@ STUDENTS = {
     "text_cnn": "students.text_cnn:TextCNN",
     "bilstm": "students.bilstm:BiLSTM",
     "ngram": "students.ngram:NGram",
+    "conv_net": "students.conv_net:ConvNet",
     "shrink": "students.shrink:Shrink",
 }
+# What may be done to train images in each step.
+AUGMENTATIONS = ("none", "shift", "flip+shift")
 RECIPES = {
     "hard": "recipes.labels:hard",
     "mse": "recipes.logits:mse",
     "kd": "recipes.logits:kd",
     "hidden": "recipes.hidden_states:hidden",
+    "attention": "recipes.feature_maps:attention",
     "annealing": "recipes.annealed:annealing",
     "two_stage": "recipes.annealed:two_stage",
     "continuation": "recipes.continued:continuation",

@@ -18,6 +18,14 @@ def sublayers(layer, prefix=""):
         yield from sublayers(child, path)
 
 
+def output_shape(layer):
+    """The shape of a layer's one output in a functional model, or None."""
+    try:
+        return getattr(layer.output, "shape", None)
+    except (AttributeError, ValueError):  # It is not called, or not yet built.
+        return None
+
+
 def backbones(model, part):
     """The KerasHub backbones that `model` is, or is built around.
 

@@ -367,7 +367,7 @@ AROUND = {
     ),
     "fewer labels than texts": (
         lambda: kd.data.TextDataset(("one", "two"), np.array([0])),
-        "one label per text",
+        "one label for each of `texts`",
     ),
 }
 

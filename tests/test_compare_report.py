@@ -274,7 +274,7 @@ def test_the_verdict_says_where_it_comes_from():
     assert "“KD + transfer”" in text
     assert "of the teacher's 90.0 %" in text
     assert re.search(r"its logits bring \+[78]\.\d points", text)
-    assert re.search(r"transfer text itself brings \+[89]\.\d points", text)
+    assert re.search(r"transfer set itself brings \+[89]\.\d points", text)
     assert "McNemar, p < 0.001" in text
 
 

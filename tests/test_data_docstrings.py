@@ -10,6 +10,7 @@ import pytest
 
 from keras_distill.data import docstrings
 from keras_distill.data.splits import unit_hash
+from keras_distill.data.text_splits import TextSplits
 
 PARTS = ("train", "dev", "test")
 ROOT = pathlib.Path(__file__).parents[1]
@@ -31,7 +32,7 @@ def texts(splits):
 
 
 def check_leaks(splits):
-    keys = [docstrings.identity(text) for text in texts(splits)]
+    keys = [TextSplits.identity(text) for text in texts(splits)]
     assert len(keys) == len(set(keys))
     found = [
         text
@@ -40,7 +41,7 @@ def check_leaks(splits):
             name in text.lower()
             for name in ("numpy", "keras", "tensorflow", "tfds", "cpython")
         )
-        or {"tf", "np", "python"} & set(docstrings.identity(text).split())
+        or {"tf", "np", "python"} & set(TextSplits.identity(text).split())
     ]
     assert not found
 
@@ -124,9 +125,9 @@ def test_cap_takes_the_lowest_hashes(library):
             int((getattr(capped, name).labels == label).sum()) for name in PARTS
         )
         assert rows == 100
-    hashes = [unit_hash(docstrings.identity(t)) for t in every if "nnn" in t]
+    hashes = [unit_hash(TextSplits.identity(t)) for t in every if "nnn" in t]
     kept = [
-        unit_hash(docstrings.identity(t)) for t in texts(capped) if "nnn" in t
+        unit_hash(TextSplits.identity(t)) for t in texts(capped) if "nnn" in t
     ]
     assert sorted(kept) == sorted(hashes)[:100]
 
@@ -143,7 +144,7 @@ def test_shared_and_repeated_sentences(library):
         keras__c=repeated,
     )
     found = [
-        docstrings.identity(text) for text in texts(docstrings.build(SMALL))
+        TextSplits.identity(text) for text in texts(docstrings.build(SMALL))
     ]
     assert "a sentence that both have" not in found
     assert found.count("some words said twice") == 1

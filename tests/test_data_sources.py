@@ -119,7 +119,7 @@ def test_equal_texts_stay_together(tmp_path):
     place = {}
     for name in PARTS:
         for text in getattr(splits, name).texts:
-            place.setdefault(docstrings.identity(text), set()).add(name)
+            place.setdefault(data.TextSplits.identity(text), set()).add(name)
     assert len(place) == 100
     assert all(len(names) == 1 for names in place.values())
 

@@ -228,7 +228,7 @@ def test_a_task_that_was_saved_is_the_same(bench, tmp_path):
         ({"teacher": Teacher({})}, "same parts"),
         ({"recipe": kd.recipes.hard()}, "must learn from the teacher"),
         ({"seeds": 0}, "seeds=0"),
-        ({"recipe": kd.recipes.hidden()}, "needs a student with one state"),
+        ({"recipe": kd.recipes.hidden()}, "needs a student with states"),
         ({"recipe": kd.recipes.annealing()}, "more epochs"),
         ({"student": lambda task, teacher: 3}, "built `keras.Model`"),
     ],

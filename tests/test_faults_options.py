@@ -43,6 +43,8 @@ BOUNDS = {
     "hard_weight": (0, 1e6),
     "soft_weight": (1e-6, 1e6),
     "sft_weight": (0, 1e6),
+    "image_size": (4, 4096),
+    "depth": (8, 1202),
     "temperature": (1e-3, 1e3),
     "loss_temperature": (1e-3, 1e3),
     "max_temperature": (1, 1000),
@@ -52,14 +54,26 @@ BOUNDS = {
     "start_epochs": (0, 10**6),
 }
 # With what an option has a meaning.
+IMAGES = {"data": "digits", "task": "images"}
 WITH = {
     ("distill", "buckets"): {"student": "ngram"},
     ("compare", "buckets"): {"student": ("ngram",)},
     ("distill", "layers"): {"student": "shrink"},
     ("compare", "layers"): {"student": ("shrink",)},
     ("gkd", "layers"): {"student": "shrink"},
+    ("distill", "depth"): {"student": "conv_net", **IMAGES},
+    ("compare", "depth"): {"student": ("conv_net",), **IMAGES},
+    **{
+        (name, "image_size"): IMAGES for name in ("distill", "compare", "cache")
+    },
 }
-SANE = {"sequence_length": 8, "soft_weight": 0.5, "seeds": (1,)}
+SANE = {
+    "sequence_length": 8,
+    "image_size": 8,
+    "depth": 8,
+    "soft_weight": 0.5,
+    "seeds": (1,),
+}
 
 
 class BegunError(Exception):

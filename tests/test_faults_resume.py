@@ -20,9 +20,9 @@ from keras_distill.experiments.language_models import scoring
 from keras_distill.experiments.language_models import texts
 from keras_distill.experiments.language_models import training as lm_training
 from keras_distill.experiments.phases import fingerprints
+from keras_distill.experiments.places import contents
 from keras_distill.experiments.run_folder import RunFolder
 from keras_distill.experiments.sources import TeacherSource
-from keras_distill.experiments.sources import contents
 from keras_distill.gkd.model import GKDDistiller
 
 

@@ -18,9 +18,10 @@ FLOORS = [
     ],
     ["_checks", "_backend", "_files", "_text_files", "_masks", "layer_maps"],
     ["_layers", "inputs"],
+    ["taps"],
     [
         *("divergences", "schedules"),
-        *("taps", "recording", "teachers", "data", "export"),
+        *("image_taps", "recording", "teachers", "data", "export"),
         "augment",
     ],
     ["temperatures", "losses", "students"],

@@ -128,9 +128,10 @@ def test_a_class_without_a_text_is_never_the_answer():
 def test_size_counts_weights_and_ngrams():
     model = fitted(["ab cd", "ef"] * 3, [0, 1] * 3, ["ab"], [0], 2)
     names = model.vectorizer.get_feature_names_out()
-    assert model.parameters == len(names) + 1
+    facts = model.scored(["ab"], ["ef"]).facts
+    assert facts["parameters"] == len(names) + 1
     letters = sum(len(name) + 1 for name in names)
-    assert model.size_bytes == 4 * (2 * len(names) + 1) + letters
+    assert facts["size_bytes"] == 4 * (2 * len(names) + 1) + letters
 
 
 def test_one_class_has_no_linear_model(task):

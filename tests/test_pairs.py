@@ -228,7 +228,8 @@ def test_the_linear_model_tells_pairs_apart(task):
     )
     assert (model.logits(rows).argmax(-1) == labels).mean() > 0.95
     columns = model.model.estimators_[0].coef_.size
-    assert model.parameters == columns + 1
+    facts = model.scored(rows[:2], rows[:2]).facts
+    assert facts["parameters"] == columns + 1
     assert task.linear_model(task.labels(None, 0)).facts["size_bytes"] > 0
 
 
@@ -284,13 +285,13 @@ def test_columns_of_pairs_are_known_by_their_names(tmp_path, columns):
 def test_other_columns_are_no_pairs(tmp_path, header):
     path = tmp_path / "all.csv"
     path.write_text(header + "\n")
-    assert sources.pair_columns(path) is None
+    assert sources.pair_of(sources.header_of(path)) is None
     assert Preparation(data=path).task == "text"
 
 
 @pytest.mark.parametrize("source", ["docstrings", "tfds:glue/mrpc", "no.csv"])
 def test_what_has_no_header_is_no_table_of_pairs(source):
-    assert sources.pair_columns(source) is None
+    assert sources.header_of(source) == []
 
 
 REFUSED = {

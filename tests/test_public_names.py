@@ -14,7 +14,8 @@ import keras_distill as kd
 NAMES = {
     "": """Distiller Ensemble GKDDistiller Match Stage annealing_kd_stages
         attention_maps attention_vectors augment cache callbacks compare data
-        distill divergences experiments export gkd hidden_states losses
+        distill divergences experiments export feature_maps gkd
+        hidden_states losses
         recipes schedules students tasks temperatures uniform_layer_map""",
     "augment": """Chain Deletion EmbeddingReplacement MaskOrReplace
         MaskedLMReplacement Masking NGramSampling SameContextReplacement
@@ -24,10 +25,11 @@ NAMES = {
         dense_logits sparse_forward_kl write write_with_beam""",
     "callbacks": """AnnealTemperature AnnealWeight Backup StageSwitch
         continuation_kd""",
-    "data": """EncodedDataset MultiLabelSplits PromptSplits ScoreSplits
-        TagSplits TextDataset TextSplits UNLABELLED batches bert_preprocessor
-        bucket_lengths encode has_label keep_labels load load_prompts
-        missing_labels train_vocabulary write_vocabulary""",
+    "data": """EncodedDataset ImageDataset ImageSplits MultiLabelSplits
+        PromptSplits ScoreSplits Splits TagSplits TextDataset TextSplits
+        UNLABELLED batches bert_preprocessor bucket_lengths encode has_label
+        keep_labels load load_images load_prompts missing_labels
+        train_vocabulary write_vocabulary""",
     "divergences": """adaptive_kl align_temperature alpha_beta binary_kl
         forward_kl generalized_jsd reverse_kl skew_kl skew_reverse_kl
         soft_cross_entropy total_variation""",
@@ -42,17 +44,20 @@ NAMES = {
         TeacherSampler WritingScorer WritingScores fine_tune
         token_divergence""",
     "losses": """AdaptiveKL AlphaBeta AnnealedMSE AttentionCE AttentionMSE
+        AttentionTransfer SimilarityPreserving
         BinaryKL ContinuationMSE DIST DKD FeatureLoss FlowOfSolution ForwardKL
         GeneralizedJSD HiddenCosine HiddenMSE LogitsLoss LogitsMSE
         MiniLMRelation NKD NeuronSelectivity PatientKD RKDAngle RKDDistance
         ReverseKL SkewKL SkewReverseKL SoftBinaryCrossEntropy SoftCrossEntropy
         StandardizedKL TTM TotalVariation WSLD WTTM""",
-    "recipes": """Recipe annealing continuation hard hidden kd mse
+    "recipes": """Recipe annealing attention continuation hard hidden kd mse
         two_stage""",
-    "students": """BiLSTM Custom NGram Shrink Student TextCNN bilstm
-        bilstm_tagger cnn_tagger mean_pooled_classifier ngram shrink
+    "students": """BiLSTM ConvNet Custom NGram Shrink Student TextCNN bilstm
+        bilstm_tagger cnn_tagger conv_net mean_pooled_classifier ngram
+        shrink
         shrink_causal_lm siamese text_cnn token_classifier""",
-    "tasks": """MultiLabelClassification PairClassification Task
+    "tasks": """ImageClassification MultiLabelClassification
+        PairClassification Task
         TextClassification TextRegression TokenClassification""",
 }
 FUNCTIONS = {

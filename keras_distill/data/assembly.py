@@ -1,8 +1,5 @@
 """From rows of a source to train, dev and test."""
 
-from keras_distill._pairs import whole_text
-from keras_distill.data import docstrings
-from keras_distill.data.labelled import TextDataset
 from keras_distill.data.splits import unit_hash
 
 PARTS = ("train", "dev", "test")
@@ -12,11 +9,11 @@ def assemble(rows, columns, names, notes, kind):
     """Fills missing parts from train and turns labels into an array.
 
     Args:
-        rows: Dict from the parts to lists of texts and labels.
+        rows: Dict from the parts to lists of pairs of a text and its label.
         columns: Tuple of strings, the columns of the labels, or None.
         names: Names of the labels, or None: those that occur.
         notes: Sentences on what a source has decided.
-        kind: `TextSplits` or a subclass.
+        kind: Subclass of `Splits`.
 
     Returns:
         `kind`.
@@ -31,27 +28,26 @@ def assemble(rows, columns, names, notes, kind):
     rows = dict(rows)
     missing = [part for part in ("test", "dev") if part not in rows]
     for part, bounds in zip(missing, [(0.0, 0.1), (0.1, 0.2)]):
-        rows["train"], rows[part] = _take(rows["train"], bounds)
+        rows["train"], rows[part] = _take(rows["train"], bounds, kind)
         notes.append(
             f"No {part} part: {len(rows[part])} labelled rows taken from "
-            "train, by the hash of the text"
+            f"train, by the hash of the {kind.noun}"
         )
     _check_parts(rows)
     parts = {}
     for part in PARTS:
-        texts = [text for text, _ in rows[part]]
+        items = [item for item, _ in rows[part]]
         labels = [label for _, label in rows[part]]
-        array = kind.to_array(part, texts, labels, names)
-        parts[part] = TextDataset(texts, array)
+        array = kind.to_array(part, items, labels, names)
+        parts[part] = kind.dataset(items, array)
     return kind(**parts, label_names=names, notes=tuple(notes))
 
 
-def _take(rows, bounds):
+def _take(rows, bounds, kind):
     low, high = bounds
     taken = [
-        label is not None
-        and low <= unit_hash(docstrings.identity(whole_text(text))) < high
-        for text, label in rows
+        label is not None and low <= unit_hash(kind.identity(item)) < high
+        for item, label in rows
     ]
     rest = [row for row, moves in zip(rows, taken) if not moves]
     return rest, [row for row, moves in zip(rows, taken) if moves]

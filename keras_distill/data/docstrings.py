@@ -14,9 +14,9 @@ import sysconfig
 import warnings
 
 from keras_distill._checks import check_positive
-from keras_distill.data.splits import TextDataset
-from keras_distill.data.splits import TextSplits
+from keras_distill.data.labelled import TextDataset
 from keras_distill.data.splits import unit_hash
+from keras_distill.data.text_splits import TextSplits
 
 LIBRARIES = (
     "python",
@@ -86,7 +86,7 @@ def build(libraries=LIBRARIES, max_per_class=5000, min_words=4):
         for module, sentence in _sentences(library):
             if len(sentence.split()) >= min_words:
                 row = (label, module, sentence)
-                owners.setdefault(identity(sentence), []).append(row)
+                owners.setdefault(TextSplits.identity(sentence), []).append(row)
     rows = [
         (unit_hash(key), *found[0])
         for key, found in owners.items()
@@ -127,23 +127,6 @@ def first_sentence(docstring):
     line = " ".join(re.sub(r"[`*]+", "", paragraph).split())
     sentence = re.split(r"(?<=[a-z0-9)\"'][.!?])\s+(?=[A-Z])", line)[0]
     return " ".join(LIBRARY_NAME.sub(_mask, sentence).split())
-
-
-def identity(sentence):
-    """What two sentences have in common if they count as the same one.
-
-    Args:
-        sentence: String.
-
-    Returns:
-        The lower-cased letters and digits, words separated by one space.
-
-    Example:
-
-    >>> identity("Returns  the 'Shape'.")
-    'returns the shape'
-    """
-    return " ".join(re.findall(r"[^\W_]+", sentence.lower()))
 
 
 def _mask(match):

@@ -5,9 +5,7 @@ import re
 import numpy as np
 
 from keras_distill.data.labelled import has_label
-from keras_distill.data.scores import draw_evenly
-from keras_distill.data.splits import TextSplits
-from keras_distill.data.splits import check_known
+from keras_distill.data.text_splits import TextSplits
 
 SEPARATOR = re.compile("[,;|]")
 YES, NO, UNKNOWN = ("1", "1.0", "true"), ("0", "0.0", "false"), ("-1", "-1.0")
@@ -33,6 +31,7 @@ class MultiLabelSplits(TextSplits):
     """
 
     label_columns = ("labels", "label")
+    draws_by_class = False
     tfds_kinds = "iuf"
 
     @staticmethod
@@ -107,10 +106,10 @@ class MultiLabelSplits(TextSplits):
             return list(columns)
         return sorted({name for held in labels for name in held or ()})
 
-    @staticmethod
-    def to_array(part, texts, labels, names):
+    @classmethod
+    def to_array(cls, part, items, labels, names):
         """Array `[rows, labels]` of 1, 0, and -1 in rows without labels."""
-        check_known(part, texts, [held or () for held in labels], names)
+        cls.check_known(part, items, [held or () for held in labels], names)
         found = np.zeros((len(labels), len(names)), "int32")
         position = {name: i for i, name in enumerate(names)}
         for row, held in enumerate(labels):
@@ -119,7 +118,3 @@ class MultiLabelSplits(TextSplits):
             else:
                 found[row, [position[name] for name in held]] = 1
         return found
-
-    def draw(self, count, rng):
-        """Positions of `count` train rows that keep their labels."""
-        return draw_evenly(self.train.labels, count, rng)

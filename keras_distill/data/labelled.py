@@ -1,4 +1,4 @@
-"""Rows of text with a label each, of whatever kind."""
+"""Texts, or images, with a label each, of whatever kind."""
 
 import dataclasses
 
@@ -29,15 +29,8 @@ class TextDataset:
         # JSON, of which a run is restored, has lists for pairs.
         texts = [_pairs.from_sides(_pairs.sides(text)) for text in self.texts]
         object.__setattr__(self, "texts", texts)
-        labels = np.asarray(self.labels)
-        is_score = labels.size and labels.dtype.kind in "fO"
-        labels = labels.astype("float32" if is_score else "int32")
+        labels = _as_labels(self.labels, "texts", len(texts))
         object.__setattr__(self, "labels", labels)
-        if labels.shape[:1] != (len(self.texts),) or labels.ndim > 2:
-            raise ValueError(
-                "`labels` must hold one label per text. Received: "
-                f"len(texts)={len(self.texts)}, labels.shape={labels.shape}"
-            )
 
     def __len__(self):
         return len(self.texts)
@@ -45,6 +38,52 @@ class TextDataset:
     def take(self, rows):
         """The rows at the positions `rows`, as a new `TextDataset`."""
         return TextDataset([self.texts[i] for i in rows], self.labels[rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageDataset:
+    """Images of one size, and their labels.
+
+    Args:
+        images: uint8 array `[rows, height, width, channels]`, 0 to 255.
+        labels: Integer array `[rows]`, positions in `ImageSplits.label_names`;
+            `-1` in a row without a label.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+
+    def __post_init__(self):
+        images = np.asarray(self.images)
+        object.__setattr__(self, "images", images)
+        if images.dtype != np.uint8 or images.ndim != 4:
+            raise ValueError(
+                "`images` must be a uint8 array [rows, height, width, "
+                "channels] of values from 0 to 255; multiply floats between 0 "
+                f"and 1 by 255. Received: images of shape {images.shape}, "
+                f"dtype {images.dtype}"
+            )
+        labels = _as_labels(self.labels, "images", len(images))
+        object.__setattr__(self, "labels", labels)
+
+    def __len__(self):
+        return len(self.images)
+
+    def take(self, rows):
+        """The rows at the positions `rows`, as a new `ImageDataset`."""
+        return ImageDataset(self.images[rows], self.labels[rows])
+
+
+def _as_labels(labels, name, rows):
+    labels = np.asarray(labels)
+    is_score = labels.size and labels.dtype.kind in "fO"
+    labels = labels.astype("float32" if is_score else "int32")
+    if labels.shape[:1] != (rows,) or labels.ndim > 2:
+        raise ValueError(
+            f"`labels` must hold one label for each of `{name}`. Received: "
+            f"len({name})={rows}, labels.shape={labels.shape}"
+        )
+    return labels
 
 
 def has_label(labels):

@@ -1,6 +1,7 @@
-"""tf.data pipelines of token ids: tokenised once, batched many times."""
+"""tf.data pipelines: tokenised once, batched many times."""
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -15,37 +16,44 @@ CHUNK = 1024
 
 @dataclasses.dataclass(frozen=True)
 class EncodedDataset:
-    """Token arrays of a `TextDataset`.
+    """What a model takes in, and labels: tokens of texts, or images.
 
     Args:
-        inputs: Dictionary of int32 arrays of shape `[rows, length]`, the
-            model's inputs, padded on the right.
+        inputs: Dictionary of arrays, the model's inputs: int32 `[rows,
+            length]`, padded on the right, or others `[rows, ...]`.
         labels: Array, as of `TextDataset`.
-        lengths: int32 array of shape `[rows]`, tokens before the padding.
+        lengths: int32 array of shape `[rows]`, tokens before the padding. None
+            where rows have no length, as images.
         per_token: Boolean. Whether there is a label for each token, an array
             `[rows, length]`, which is cut to a batch's length as the inputs.
+        augment: Callable from the inputs of a batch and a seed, an int64
+            tensor `[2]`, to other such inputs, applied anew in each step of a
+            training; or None.
     """
 
     inputs: dict
     labels: np.ndarray
-    lengths: np.ndarray
+    lengths: np.ndarray | None = None
     per_token: bool = False
+    augment: Callable | None = None
 
     def __len__(self):
         return len(self.labels)
 
     @property
     def width(self):
-        """Tokens in each row, padding included."""
+        """Tokens in each row, padding included; 0 where none have lengths."""
+        if self.lengths is None:
+            return 0
         return self.inputs["token_ids"].shape[1]
 
     def take(self, rows):
         """The rows at the positions `rows`, or of a slice."""
-        return EncodedDataset(
-            {name: array[rows] for name, array in self.inputs.items()},
-            self.labels[rows],
-            self.lengths[rows],
-            self.per_token,
+        return dataclasses.replace(
+            self,
+            inputs={name: array[rows] for name, array in self.inputs.items()},
+            labels=self.labels[rows],
+            lengths=None if self.lengths is None else self.lengths[rows],
         )
 
     def with_labels(self, labels):
@@ -54,16 +62,18 @@ class EncodedDataset:
 
     def followed_by(self, other):
         """These rows, then those of `other`, whose labels are not taken."""
-        return EncodedDataset(
-            {
+        missing = missing_labels(self.labels, len(other))
+        lengths = self.lengths
+        if lengths is not None:
+            lengths = np.concatenate([lengths, other.lengths])
+        return dataclasses.replace(
+            self,
+            inputs={
                 name: np.concatenate([array, other.inputs[name]])
                 for name, array in self.inputs.items()
             },
-            np.concatenate(
-                [self.labels, missing_labels(self.labels, len(other))]
-            ),
-            np.concatenate([self.lengths, other.lengths]),
-            self.per_token,
+            labels=np.concatenate([self.labels, missing]),
+            lengths=lengths,
         )
 
 
@@ -131,6 +141,9 @@ def batches(
 ):
     """Batches of `(inputs, labels)` for `fit`, `evaluate` and `predict`.
 
+    As the rows are: what `EncodedDataset.augment` makes of them is for
+    trainings.
+
     Args:
         encoded: `EncodedDataset`.
         batch_size: Integer.
@@ -148,8 +161,9 @@ def batches(
             not full.
 
     Returns:
-        `tf.data.Dataset` of `(inputs, labels)`: a dictionary of int32 tensors
-        of shape `[batch, length]`, and the labels of these rows.
+        `tf.data.Dataset` of `(inputs, labels)`: a dictionary of tensors
+        `[batch, length]`, or `[batch, ...]` where rows have no length, and the
+        labels of these rows.
 
     Raises:
         ValueError: `lengths` do not increase or are too short for the longest
@@ -181,16 +195,26 @@ def batches(
     static = lengths[0] if len(lengths) == 1 else None
 
     def gather(rows, length):
-        batch = {k: tf.gather(v, rows)[:, :length] for k, v in inputs.items()}
+        batch = {k: tf.gather(v, rows) for k, v in inputs.items()}
+        held = tf.gather(labels, rows)
+        if encoded.lengths is None:
+            return batch, held
+        batch = {k: v[:, :length] for k, v in batch.items()}
         for tensor in batch.values():
             tensor.set_shape([None, static])
-        held = tf.gather(labels, rows)
         return batch, held[:, :length] if encoded.per_token else held
 
     return groups.map(gather).prefetch(2)
 
 
 def _checked_lengths(encoded, lengths):
+    if encoded.lengths is None:
+        if lengths is not None:
+            raise ValueError(
+                "`lengths` is for rows that have lengths, as texts. Received: "
+                f"lengths={lengths}"
+            )
+        return [encoded.width]
     lengths = [encoded.width] if lengths is None else list(lengths)
     longest = int(encoded.lengths.max())
     increasing = all(a < b for a, b in zip([0, *lengths], lengths))

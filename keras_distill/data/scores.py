@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from keras_distill.data.labelled import has_label
-from keras_distill.data.splits import TextSplits
+from keras_distill.data.text_splits import TextSplits
 
 
 class ScoreSplits(TextSplits):
@@ -27,6 +27,7 @@ class ScoreSplits(TextSplits):
     """
 
     label_columns = ("score", "similarity", "label")
+    draws_by_class = False
     tfds_kinds = "iuf"
 
     @staticmethod
@@ -83,31 +84,7 @@ class ScoreSplits(TextSplits):
         return list(columns)
 
     @staticmethod
-    def to_array(part, texts, labels, names):
+    def to_array(part, items, labels, names):
         """The scores, NaN where there is none."""
-        del part, texts, names
+        del part, items, names
         return np.array(labels, "float32")
-
-    def draw(self, count, rng):
-        """Positions of `count` train rows that keep their scores."""
-        return draw_evenly(self.train.labels, count, rng)
-
-
-def draw_evenly(labels, count, rng):
-    """Positions of `count` of the rows with a label.
-
-    Args:
-        labels: Array, as of `TextDataset`.
-        count: Integer.
-        rng: `numpy.random.Generator`.
-
-    Raises:
-        ValueError: There are not so many.
-    """
-    rows = np.flatnonzero(has_label(labels))
-    if not 2 <= count <= len(rows):
-        raise ValueError(
-            "`count` must lie between 2 and the number of labelled rows "
-            f"({len(rows)}). Received: count={count}"
-        )
-    return rng.permutation(rows)[:count]

@@ -11,12 +11,12 @@ from keras_distill.data import docstrings
 from keras_distill.data.assembly import PARTS
 from keras_distill.data.assembly import assemble
 from keras_distill.data.splits import NUMBER
-from keras_distill.data.splits import TextSplits
 from keras_distill.data.tables import SUFFIXES
 from keras_distill.data.tables import header
 from keras_distill.data.tables import part_file
 from keras_distill.data.tables import read_names
 from keras_distill.data.tables import read_table
+from keras_distill.data.text_splits import TextSplits
 from keras_distill.data.tfds_source import load_tfds
 
 NAMES = "labels.txt"
@@ -146,7 +146,7 @@ def _load_files(path, columns):
     if file is None or kind is not TextSplits:
         return rows, None, ()
     names = read_names(file)
-    return _named(rows, names, file), names, ()
+    return named(rows, names, file), names, ()
 
 
 def names_file(source):
@@ -160,8 +160,18 @@ def names_file(source):
     return beside if os.path.lexists(beside) else None
 
 
-def _named(rows, names, file):
-    """The rows with the names of their classes for their numbers."""
+def named(rows, names, file):
+    """The rows with the names of their classes for their numbers.
+
+    Args:
+        rows: Dict from the parts to lists of pairs, whose second is an integer
+            as a string, or None.
+        names: List of strings.
+        file: Path where they stand.
+
+    Raises:
+        ValueError: They are not as many as the classes.
+    """
     found = {label for part in rows.values() for _, label in part} - {None}
     words = sorted(label for label in found if not NUMBER.fullmatch(label))
     if words:
@@ -222,35 +232,16 @@ def table_files(source, suffixes=SUFFIXES):
     return files
 
 
-def has_files_of(source, kind):
-    """Whether a path is, or holds as train, a file of a kind's own.
+def pair_of(names):
+    """The columns of a pair's texts, where names tell them.
 
     Args:
-        source: As in `load`.
-        kind: As in `load`.
-    """
-    path = pathlib.Path(source)
-    if kind.suffixes == SUFFIXES:
-        return False
-    if path.suffix in kind.suffixes:
-        return True
-    # `Path.exists` raises for names that no system can look up.
-    return any(
-        os.path.exists(path / f"train{suffix}") for suffix in kind.suffixes
-    )
-
-
-def pair_columns(source):
-    """The columns of a pair's texts, where the header of train tells them.
-
-    Args:
-        source: As in `load`.
+        names: List of strings, the columns of a table.
 
     Returns:
         Pair of strings, or None: there are no columns of such names, or one
-        `text`, or the file cannot be read, which `load` tells.
+        `text`.
     """
-    names = header_of(source)
     known = [pair for pair in PAIRS if ("text" in pair) == ("text" in names)]
     return next((pair for pair in known if set(pair) <= set(names)), None)
 

@@ -1,4 +1,4 @@
-"""Labelled texts in three splits: what every source of data returns."""
+"""Labelled data in three splits: what every source of data returns."""
 
 import dataclasses
 import difflib
@@ -7,37 +7,30 @@ import re
 
 import numpy as np
 
-from keras_distill import _pairs
 from keras_distill._files import content_hash
 from keras_distill._text_files import LONGEST_SHOWN
 from keras_distill._text_files import shown
 from keras_distill._text_files import some
 from keras_distill.data.labelled import UNLABELLED
-from keras_distill.data.labelled import TextDataset
 from keras_distill.data.labelled import has_label
 from keras_distill.data.labelled import missing_labels
 
 NUMBER = re.compile(r"[0-9]+")
-# -1.0 is the -1 of a column that a program took for floats.
-MISSING = {"", "-1", "-1.0"}
-NOT_A_NUMBER = {"nan", "<na>"}
 MOST_COMPARED = 1000
 
 
 @dataclasses.dataclass(frozen=True)
-class TextSplits:
-    """The train, dev and test parts of one classification set.
+class Splits:
+    """The train, dev and test parts of one labelled set.
 
-    A set with labels of another kind is a subclass, in a file of its own: it
-    says what a field of a table means, and what is refused.
-
-    Labels may be missing (`-1`) in `train`, where such rows are transfer text
+    Of classes, one a row; a set with labels of another kind is a subclass.
+    Labels may be missing (`-1`) in `train`, where such rows are transfer data
     for a teacher, and nowhere else.
 
     Args:
-        train: `TextDataset` to learn from.
-        dev: `TextDataset` to choose by.
-        test: `TextDataset` to report.
+        train: Rows to learn from, such as a `TextDataset`.
+        dev: Rows to choose by.
+        test: Rows to report.
         label_names: List of strings, at least two; label `i` is
             `label_names[i]`.
         notes: Sentences that say what a loader decided by itself, for
@@ -48,20 +41,16 @@ class TextSplits:
             is out of range, or a label is missing in `dev` or `test`.
     """
 
-    train: TextDataset
-    dev: TextDataset
-    test: TextDataset
+    train: object
+    dev: object
+    test: object
     label_names: list
     notes: tuple = ()
 
-    # What a column of such labels may be called.
-    label_columns = ("label",)
-    # The files, and what reads one; None: a table, by its columns.
-    suffixes, read_file = (".tsv", ".csv"), None
-    # Whether each word has a label.
-    per_word = False
-    # Of numpy's kinds of numbers, those that labels in TFDS may have.
-    tfds_kinds = "iu"
+    # What a row is called in messages.
+    noun = "row"
+    # Whether few labels are drawn with the shares of their classes.
+    draws_by_class = True
 
     def __post_init__(self):
         self.check_names(self.label_names)
@@ -73,6 +62,30 @@ class TextSplits:
                     "or leave the part out so that it is taken from the others"
                 )
             self._check_labels(name, part.labels)
+
+    @staticmethod
+    def is_at(source):
+        """Whether files, or their names, tell that a set is of this kind.
+
+        Args:
+            source: String, as `load` takes it.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def dataset(items, labels):
+        """A part, such as a `TextDataset`, of a list of what it holds."""
+        raise NotImplementedError
+
+    @staticmethod
+    def identity(item):
+        """What is equal for copies of a text, or of an image."""
+        raise NotImplementedError
+
+    @staticmethod
+    def told(item):
+        """A text, or an image, in a message."""
+        raise NotImplementedError
 
     def _check_labels(self, name, labels):
         if labels.dtype.kind == "f" or labels.ndim > 1:
@@ -93,19 +106,6 @@ class TextSplits:
                 f"{labels[row]}, {int(wrong.sum())} such rows"
             )
 
-    def made_texts(self, times, seed):
-        """Further texts that only the labels can tell how to make.
-
-        Args:
-            times: Integer, how many of each train text at most.
-            seed: Integer.
-
-        Returns:
-            List of texts.
-        """
-        del times, seed
-        return []
-
     @property
     def num_classes(self):
         """Number of classes."""
@@ -121,35 +121,6 @@ class TextSplits:
             )
 
     @staticmethod
-    def columns_of(label_column):
-        """Tuple of the columns that an option names."""
-        return (label_column,)
-
-    @staticmethod
-    def read_label(fields, columns):
-        """What a table's fields say of a row.
-
-        Args:
-            fields: List of strings, of the label's columns.
-            columns: Tuple of their names.
-
-        Returns:
-            String, or None where the row has no label.
-
-        Raises:
-            ValueError: They say nothing that can be a label.
-        """
-        del columns
-        (label,) = fields
-        if label.casefold() in NOT_A_NUMBER:
-            raise ValueError(
-                "A label must be the name or the number of a class. Received: "
-                f"{label!r}, where a row without a label leaves the field "
-                "empty"
-            )
-        return None if label in MISSING else label
-
-    @staticmethod
     def names_of(labels, columns):
         """Names of the labels that occur, integers by value.
 
@@ -163,13 +134,13 @@ class TextSplits:
             return sorted(found, key=int)
         return sorted(found)
 
-    @staticmethod
-    def to_array(part, texts, labels, names):
+    @classmethod
+    def to_array(cls, part, items, labels, names):
         """The array of labels of a part, as of `TextDataset`.
 
         Args:
             part: String, `"train"`, `"dev"` or `"test"`, for messages.
-            texts: List of strings or pairs, for messages.
+            items: List of what the rows hold, for messages.
             labels: List of what `read_label` gave.
             names: What `names_of` gave for the train part.
 
@@ -177,18 +148,52 @@ class TextSplits:
             ValueError: A label is none of `names`.
         """
         position = {name: i for i, name in enumerate(names)}
-        check_known(
-            part, texts, [[] if x is None else [x] for x in labels], names
-        )
+        held = [[] if x is None else [x] for x in labels]
+        cls.check_known(part, items, held, names)
         return [-1 if label is None else position[label] for label in labels]
+
+    @classmethod
+    def check_known(cls, part, items, labels, names):
+        """Raises `ValueError` for a label that none of the names is.
+
+        Args:
+            part: String, for messages.
+            items: List, one for each row, for messages.
+            labels: List of lists of strings, those of each row.
+            names: List of strings.
+        """
+        known = set(names)
+        unknown = [
+            (row, label)
+            for row, held in enumerate(labels)
+            for label in held
+            if label not in known
+        ]
+        if not unknown:
+            return
+        row, label = unknown[0]
+        # Alike means of like length: to compare with all takes seconds.
+        few = heapq.nsmallest(
+            MOST_COMPARED, names, lambda name: abs(len(name) - len(label))
+        )
+        near = difflib.get_close_matches(label[:LONGEST_SHOWN], few)
+        raise ValueError(
+            f"Labels of {part} must occur in train: {some(names)}. Received: "
+            f"label={shown(label)} in row {row + 1} of {part}, "
+            f"{cls.told(items[row])}; {len(unknown):,} such rows. "
+            + (f"Is {some(near)} meant? " if near else "")
+            + "Mend the labels, or move rows of that class into train"
+        )
 
     def draw(self, count, rng):
         """Positions of `count` train rows that keep their labels.
 
         Classes keep their shares (largest remainders), and each class keeps
-        at least one row.
+        at least one row; rows with labels of another kind are drawn evenly.
         """
         labels = self.train.labels
+        if not self.draws_by_class:
+            return _draw_evenly(labels, count, rng)
         sizes = np.bincount(labels[labels >= 0], minlength=self.num_classes)
         present = np.count_nonzero(sizes)
         if not present <= count <= sizes.sum():
@@ -203,39 +208,6 @@ class TextSplits:
                 for label, quota in enumerate(_quotas(sizes, count))
             ]
         )
-
-
-def check_known(part, texts, labels, names):
-    """Raises `ValueError` for a label that none of the names is.
-
-    Args:
-        part: String, for messages.
-        texts: List, one for each row, for messages.
-        labels: List of lists of strings, those of each row.
-        names: List of strings.
-    """
-    known = set(names)
-    unknown = [
-        (row, label)
-        for row, held in enumerate(labels)
-        for label in held
-        if label not in known
-    ]
-    if not unknown:
-        return
-    row, label = unknown[0]
-    # Alike means of like length: to compare with all takes seconds.
-    few = heapq.nsmallest(
-        MOST_COMPARED, names, lambda name: abs(len(name) - len(label))
-    )
-    near = difflib.get_close_matches(label[:LONGEST_SHOWN], few)
-    raise ValueError(
-        f"Labels of {part} must occur in train: {some(names)}. Received: "
-        f"label={shown(label)} in row {row + 1} of {part}, "
-        f"{shown(_pairs.whole_text(texts[row]))}; {len(unknown):,} such rows. "
-        + (f"Is {some(near)} meant? " if near else "")
-        + "Mend the labels, or move rows of that class into train"
-    )
 
 
 def unit_hash(text):
@@ -266,12 +238,12 @@ def keep_labels(splits, count, seed=0):
     ignores rows without a label to use the others.
 
     Args:
-        splits: `TextSplits`.
+        splits: `Splits`.
         count: Integer, how many labelled rows remain in `train`.
         seed: Integer. Chooses the rows.
 
     Returns:
-        `TextSplits` with the same rows; `dev` and `test` are unchanged.
+        The splits with the same rows; `dev` and `test` are unchanged.
 
     Raises:
         ValueError: `count` is below the number of labelled classes or above
@@ -279,6 +251,8 @@ def keep_labels(splits, count, seed=0):
 
     Example:
 
+    >>> from keras_distill.data import TextDataset
+    >>> from keras_distill.data import TextSplits
     >>> part = TextDataset(["a", "b", "c", "d"], [0, 0, 1, 1])
     >>> few = keep_labels(TextSplits(part, part, part, ["x", "y"]), 2)
     >>> sorted(few.train.labels.tolist())
@@ -288,7 +262,7 @@ def keep_labels(splits, count, seed=0):
     rows = splits.draw(count, np.random.default_rng(seed))
     kept = missing_labels(labels, len(labels))
     kept[rows] = labels[rows]
-    train = TextDataset(splits.train.texts, kept)
+    train = dataclasses.replace(splits.train, labels=kept)
     note = (
         f"{count} of {has_label(labels).sum()} train labels kept (seed {seed})"
     )
@@ -304,3 +278,13 @@ def _quotas(sizes, count):
     by_remainder = np.argsort(exact.astype(int) - exact, kind="stable")
     quotas[by_remainder[: count - quotas.sum()]] += 1
     return quotas
+
+
+def _draw_evenly(labels, count, rng):
+    rows = np.flatnonzero(has_label(labels))
+    if not 2 <= count <= len(rows):
+        raise ValueError(
+            "`count` must lie between 2 and the number of labelled rows "
+            f"({len(rows)}). Received: count={count}"
+        )
+    return rng.permutation(rows)[:count]

@@ -10,7 +10,7 @@ from keras_distill._pairs import from_sides
 from keras_distill._text_files import read_text
 from keras_distill._text_files import shown_path
 from keras_distill._text_files import some
-from keras_distill.data.splits import TextSplits
+from keras_distill.data.text_splits import TextSplits
 
 SUFFIXES = TextSplits.suffixes
 # The most that a C long holds everywhere; csv's own limit is 131,072.

@@ -10,9 +10,7 @@ from keras_distill._text_files import shown
 from keras_distill._text_files import shown_path
 from keras_distill.data.labelled import UNLABELLED
 from keras_distill.data.labelled import has_label
-from keras_distill.data.scores import draw_evenly
-from keras_distill.data.splits import TextSplits
-from keras_distill.data.splits import check_known
+from keras_distill.data.text_splits import TextSplits
 
 OUTSIDE = "O"
 TAG = re.compile(r"O|[BI]-\S+")
@@ -41,6 +39,7 @@ class TagSplits(TextSplits):
     """
 
     label_columns = ("ner", "ner_tags", "tags")
+    draws_by_class = False
     suffixes, per_word = (".conll",), True
 
     @property
@@ -78,6 +77,12 @@ class TagSplits(TextSplits):
                 f"Each word of {name} needs a tag. Received: {name} row {row}, "
                 f"{counts[row]} words with {int((labels[row] >= 0).sum())} tags"
             )
+        names = np.array(self.label_names)
+        for row in np.flatnonzero(has_label(labels)):
+            try:
+                self.check_tags(names[labels[row, : counts[row]]].tolist())
+            except ValueError as error:
+                raise ValueError(f"{error}; in {name} row {row}") from error
 
     @staticmethod
     def read_file(path, *columns):
@@ -137,12 +142,12 @@ class TagSplits(TextSplits):
         types = {tag[2:] for tags in labels for tag in tags or ()} - {""}
         return [OUTSIDE, *(f"{b}-{t}" for t in sorted(types) for b in "BI")]
 
-    @staticmethod
-    def to_array(part, texts, labels, names):
+    @classmethod
+    def to_array(cls, part, items, labels, names):
         """Array `[rows, words]` of positions, -1 after the last word."""
-        check_known(part, texts, [held or () for held in labels], names)
+        cls.check_known(part, items, [held or () for held in labels], names)
         position = {name: i for i, name in enumerate(names)}
-        words = max(len(text.split(" ")) for text in texts)
+        words = max(len(text.split(" ")) for text in items)
         found = np.full((len(labels), words), UNLABELLED, "int32")
         for row, held in zip(found, labels):
             if held is not None:
@@ -187,10 +192,6 @@ class TagSplits(TextSplits):
                 ]
                 found.append(" ".join(word for words in held for word in words))
         return found
-
-    def draw(self, count, rng):
-        """Positions of `count` train rows that keep their tags."""
-        return draw_evenly(self.train.labels, count, rng)
 
 
 def _sentences(path):

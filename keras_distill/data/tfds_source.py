@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_distill._pairs import from_sides
 from keras_distill.data._network import any_answers
-from keras_distill.data.splits import TextSplits
+from keras_distill.data.text_splits import TextSplits
 from keras_distill.data.tfds_words import tagged_words
 
 TRAIN = ("train",)
@@ -47,7 +47,7 @@ def load_tfds(
         ConnectionError: The set is not on this machine and cannot be
             downloaded.
     """
-    builder = _builder(name, data_dir)
+    builder = builder_of(name, data_dir)
     features = builder.info.features
     if kind.per_word:
         read = tagged_words(name, features, text_feature, label_features, kind)
@@ -62,24 +62,46 @@ def load_tfds(
         names = _class_names(features, label_features)
         read = functools.partial(_row, texts, label_features, names, kind)
     rows, notes = {}, []
-    for part, candidates in (("train", TRAIN), ("dev", DEV), ("test", TEST)):
-        split = next((c for c in candidates if c in builder.info.splits), None)
-        if split is None:
-            continue
+    for part, split in split_names(builder).items():
         found = _rows(builder, split, read)
         if part == "test" and {label for _, label in found} <= NO_LABEL:
             notes.append(f"The test part of {name} has no labels: not used")
         else:
             rows[part] = found
-    if "train" not in rows:
-        raise ValueError(
-            f"tfds:{name} must have a split 'train'. Received: "
-            f"splits={sorted(builder.info.splits)}"
-        )
     return rows, names, notes
 
 
-def _builder(name, data_dir):
+def split_names(builder):
+    """Dict from the parts that a set has to the names of its splits.
+
+    Raises:
+        ValueError: It has no train part.
+    """
+    found = {}
+    for part, candidates in (("train", TRAIN), ("dev", DEV), ("test", TEST)):
+        known = [name for name in candidates if name in builder.info.splits]
+        if known:
+            found[part] = known[0]
+    if "train" not in found:
+        raise ValueError(
+            f"tfds:{builder.info.name} must have a split 'train'. Received: "
+            f"splits={sorted(builder.info.splits)}"
+        )
+    return found
+
+
+def builder_of(name, data_dir=None, ready=True):
+    """The builder of a tensorflow-datasets set.
+
+    Args:
+        name: String, `"NAME"` or `"NAME/CONFIG"`.
+        data_dir: Path where prepared sets are kept, or None.
+        ready: Boolean. Whether the set is downloaded and prepared.
+
+    Raises:
+        ValueError: There is no such set.
+        ConnectionError: It is not here and cannot be downloaded.
+    """
     import tensorflow_datasets as tfds
 
     # Registers the set made here.
@@ -92,6 +114,8 @@ def _builder(name, data_dir):
             "`source` must be 'tfds:NAME' or 'tfds:NAME/CONFIG' with a set "
             f"that tensorflow-datasets knows. Received: source='tfds:{name}'"
         ) from error
+    if not ready:
+        return builder
     if not _is_here(builder) and not any_answers(builder.url_infos):
         raise _no_download(name, "no connection can be made")
     try:

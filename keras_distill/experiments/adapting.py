@@ -10,7 +10,6 @@ from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.experiments.host_schedule import HostSchedule
 from keras_distill.experiments.host_schedule import Limit
-from keras_distill.experiments.sources import EMBEDDED
 
 # Peaks to choose from: of pretrained weights, and of new ones.
 FINE_TUNING_RATES = (5e-5, 1e-4, 2e-4)
@@ -78,7 +77,7 @@ def fine_tuned(model, task, preparation, knows, watcher=None):
             model, task, epochs, rate, rows, watcher=watcher
         )
         return {"epochs": epochs, "best_epoch": best}
-    is_new = chosen.source.kind == EMBEDDED
+    is_new = chosen.source.is_new
     rates = NEW_RATES if is_new else FINE_TUNING_RATES
     found = fine_tune_adaptively(
         model,

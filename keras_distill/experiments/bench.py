@@ -244,10 +244,11 @@ class Bench:
         recipe = cell.recipe
         if not recipe.is_distilled:
             return student, None
-        if recipe.matches is None:
+        if not recipe.needs_model(self.task):
             return Distiller(teacher=None, student=student), logits
-        teacher = self.teacher.model
-        matches = recipe.matches(cell.student, teacher, student)
+        teacher, matches = self.teacher.model, ()
+        if recipe.matches is not None:
+            matches = recipe.matches(cell.student, teacher, student)
         return Distiller(teacher, student, matches=matches), None
 
     def _scores(self, predicted):

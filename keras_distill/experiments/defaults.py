@@ -3,7 +3,6 @@
 import dataclasses
 import math
 
-from keras_distill.experiments.sources import EMBEDDED
 from keras_distill.students.base import Student
 
 SMOKE_WIDTH = 8
@@ -35,7 +34,7 @@ def of_student(kind, preparation, recipes):
     if fewest > epochs:
         epochs = fewest if preparation.smoke else max(fewest, Student.epochs)
     found = {"epochs": epochs}
-    if preparation.source.kind != EMBEDDED:
+    if not preparation.source.is_new:
         # New embeddings would have to learn from the labels what a pretrained
         # teacher knows of words. The embedded teacher's know the labels: with
         # them, the control would not be one.

@@ -206,10 +206,11 @@ def _check_recipe(cell, task, model):
             "augment:20`, `--unlabelled FILE`, train rows without a label, or "
             f"fewer `--labels`. Received: labels={cell.labels}, no such text"
         )
-    if recipe.matches is not None and model is None:
+    if recipe.needs_model(task) and model is None:
         raise UsageError(
-            f"The arm {cell.arm!r} has `matches` and needs the teacher itself: "
-            "pass the model, not its logits alone. Received: teacher=None"
+            f"The arm {cell.arm!r} has `matches`, or rows that are augmented "
+            "in each step, and needs the teacher itself: pass the model, not "
+            "its logits alone. Received: teacher=None"
         )
 
 

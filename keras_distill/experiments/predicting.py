@@ -11,7 +11,9 @@ EVALUATION_BATCH = 128
 
 
 def lengths(encoded):
-    """A few lengths to cut batches to: most texts are short."""
+    """A few lengths to cut batches to: most texts are short; None of images."""
+    if encoded.lengths is None:
+        return None
     return data.bucket_lengths(encoded.lengths, encoded.width)
 
 
@@ -32,6 +34,12 @@ class Predictor:
 
     def __init__(self, encoded):
         few = lengths(encoded)
+        # Of logits for each token, those of several lengths are no one array.
+        self._width = encoded.width if encoded.per_token else None
+        if few is None:
+            self._order = np.arange(len(encoded))
+            self._parts = [data.batches(encoded, EVALUATION_BATCH)]
+            return
         buckets = np.searchsorted(few, encoded.lengths)
         self._order = np.argsort(buckets, kind="stable")
         parts = [
@@ -42,8 +50,6 @@ class Predictor:
             )
             for bucket, length in enumerate(few)
         ]
-        # Of logits for each token, those of several lengths are no one array.
-        self._width = encoded.width if encoded.per_token else None
         if not encoded.per_token:
             parts = [functools.reduce(tf.data.Dataset.concatenate, parts)]
         self._parts = parts

@@ -14,16 +14,16 @@ from keras_distill._checks import check_learning_rate
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill.data import lengths
-from keras_distill.data.sources import has_files_of
-from keras_distill.data.sources import header_of
 from keras_distill.data.sources import names_file
-from keras_distill.data.sources import pair_columns
-from keras_distill.data.splits import TextSplits
+from keras_distill.experiments import places
 from keras_distill.experiments import sources
+from keras_distill.experiments import telling
 from keras_distill.experiments import transfer as transfer_set
 
 AUTO = "auto"
-DOCSTRINGS = "docstrings"
+DOCSTRINGS, DIGITS = "docstrings", "digits"
+BUILT_IN = (DOCSTRINGS, DIGITS)
+TRANSFER = ("transfer", "unlabelled")
 PACKAGES = ("numpy", "keras", "tensorflow", "keras-hub", "tensorflow-datasets")
 
 
@@ -37,7 +37,8 @@ class Preparation:
     Args:
         teacher: String, as `TeacherSource` takes it. It is fine-tuned on the
             labels, unless it knows the task's classes already.
-        data: String, as `data.load` takes it.
+        data: String, as `data.load` takes it, or `data.load_images`; with the
+            task `"images"`, `"docstrings"` means `"digits"`.
         text_column: String, the column with the text, or None for `text`.
         label_column: String, the column with the label, or None for `label`,
             and where there is none such `score`, `similarity` or `labels`.
@@ -66,8 +67,14 @@ class Preparation:
         teacher_minutes: Float, the most that an adaptive fine-tuning takes.
         teacher_batch_size: Integer.
         smoke: Boolean. Tiny models on a few rows.
-        task: String, a name in `_kinds.TASKS`, or `"auto"`: `"pairs"` with a
-            `text_pair_column`, else `"text"`.
+        task: String, a name in `_kinds.TASKS`, or `"auto"`: what files and the
+            names of columns tell, else `"text"`.
+        image_size: Integer, height and width that images are brought to, or
+            `"auto"`: what a `.keras` teacher takes, else as they are, which
+            must all be of one size.
+        augmentation: String, what is done to train images anew in each step:
+            `"none"`, `"shift"`, `"flip+shift"`, or `"auto"`: shifts, and flips
+            where a linear model knows mirrored images of dev as well.
 
     Raises:
         UsageError: An argument is out of range or fits no other.
@@ -78,7 +85,7 @@ class Preparation:
     1000
     """
 
-    teacher: str = sources.EMBEDDED
+    teacher: str = places.EMBEDDED
     data: str = DOCSTRINGS
     text_column: str | None = None
     label_column: str | None = None
@@ -94,54 +101,36 @@ class Preparation:
     teacher_batch_size: int = 32
     smoke: bool = False
     task: str = AUTO
+    image_size: int | str = AUTO
+    augmentation: str = AUTO
 
     def __post_init__(self):
-        self._find_pairs()
-        self._find_task()
+        for name in ("data", "vocabulary", "unlabelled"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, str(getattr(self, name)))
+        for name, value in telling.told(self).items():
+            object.__setattr__(self, name, value)
+        if self.task == "images" and self.data == DOCSTRINGS:
+            object.__setattr__(self, "data", DIGITS)
+        with as_usage_error(ValueError, advice="See `--help`."):
+            check_choice("task", self.task, tuple(_kinds.TASKS))
+        self._check_foreign()
         for name, value in self._defaults().items():
             if getattr(self, name) == AUTO:
                 object.__setattr__(self, name, value)
         if self.labels == "all":
             object.__setattr__(self, "labels", None)
-        for name in ("data", "vocabulary", "unlabelled"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, str(getattr(self, name)))
         self._check_combination()
         with as_usage_error(ValueError, advice="See `--help`."):
-            check_choice("task", self.task, tuple(_kinds.TASKS))
             self._check_ranges()
         self.source  # noqa: B018 - a teacher that is not there is told now.
         self._check_paths()
 
-    def _find_pairs(self):
-        columns = (self.text_column, self.text_pair_column)
-        if self.task == "text" or any(columns):
-            return
-        found = pair_columns(self.data)
-        for name, column in zip(
-            ("text_column", "text_pair_column"), found or ()
-        ):
-            object.__setattr__(self, name, column)
-
-    def _find_task(self):
-        """Takes the task that the label's column tells, else one of classes."""
-        if self.task != AUTO:
-            return
-        task = "text" if self.text_pair_column is None else "pairs"
-        for name, place in _kinds.TASKS.items():
-            if has_files_of(self.data, _kinds.load(place).splits_kind):
-                object.__setattr__(self, "task", name)
-                return
-        column = self.label_column
-        names = [column] if column else header_of(self.data)
-        if column or "label" not in names:
-            task = _told_by(names) or task
-        object.__setattr__(self, "task", task)
-
     def _defaults(self):
-        embedded = self.teacher == sources.EMBEDDED
+        embedded = self.teacher == places.EMBEDDED
         docstrings = self.data == DOCSTRINGS
         no_texts = embedded or self.smoke or self.unlabelled is not None
+        no_texts = no_texts or not self.task_kind.makes_transfer
         found = {
             "transfer": None if no_texts else AUTO,
             "labels": 1000 if docstrings else None,
@@ -160,6 +149,26 @@ class Preparation:
         rate = None if epochs is None else self.usual_learning_rate
         return found | {"teacher_learning_rate": rate}
 
+    def _foreign(self):
+        """The options that are for other kinds of tasks."""
+        kinds = [_kinds.load(place) for place in _kinds.TASKS.values()]
+        found = dict.fromkeys(name for kind in kinds for name in kind.options)
+        if not self.task_kind.makes_transfer:
+            found |= dict.fromkeys(TRANSFER)
+        return [name for name in found if name not in self.task_kind.options]
+
+    def _check_foreign(self):
+        # What the command line leaves out is auto, and what Python does None.
+        usual = {f.name: {f.default, None} for f in dataclasses.fields(self)}
+        usual["transfer"].add(AUTO)
+        for name in self._foreign():
+            value = getattr(self, name)
+            if value not in usual[name]:
+                raise UsageError(
+                    f"`--{name.replace('_', '-')}` is not for `--task "
+                    f"{self.task}`: leave it out. Received: {name}={value}"
+                )
+
     def _check_combination(self):
         named = [name for name, column in self.columns.items() if column]
         if self.data == DOCSTRINGS and named:
@@ -168,7 +177,7 @@ class Preparation:
                 f"set docstrings has no columns. Received: {named[0]}="
                 f"{getattr(self, named[0])}"
             )
-        if self.teacher == sources.EMBEDDED and self.teacher_epochs == 0:
+        if self.teacher == places.EMBEDDED and self.teacher_epochs == 0:
             raise UsageError(
                 "The embedded teacher must be trained: it starts from "
                 "scratch. Received: teacher_epochs=0"
@@ -187,6 +196,11 @@ class Preparation:
         # Positions of tokens are a table in most encoders.
         if self.sequence_length != AUTO:
             check_integer("sequence_length", self.sequence_length, 4, 10**6)
+        if self.image_size != AUTO:
+            check_integer("image_size", self.image_size, 4, 4096)
+        check_choice(
+            "augmentation", self.augmentation, (AUTO, *_kinds.AUGMENTATIONS)
+        )
         check_integer("teacher_batch_size", self.teacher_batch_size, 1, 10**6)
         if self.labels is not None:
             check_integer("labels", self.labels, minimum=1)
@@ -199,22 +213,23 @@ class Preparation:
             )
 
     def _check_paths(self):
-        if self.data != DOCSTRINGS and not self.data.startswith("tfds:"):
-            sources.check_exists(
+        if self._is_path:
+            places.check_exists(
                 self.data,
                 "data",
-                "'docstrings', 'tfds:NAME', a .tsv or .csv file, or a folder "
-                "with train.tsv or train.csv",
+                "'docstrings', 'digits', 'tfds:NAME', a .tsv, .csv or .npz "
+                "file, or a folder with train.tsv or train.csv, or with "
+                "images",
             )
         if self.unlabelled is not None:
-            sources.check_exists(
+            places.check_exists(
                 self.unlabelled, "unlabelled", "a .txt, .tsv or .csv file"
             )
 
     @property
     def usual_learning_rate(self):
         """Float, for layers of the teacher where none is chosen on dev."""
-        return 5e-4 if self.teacher == sources.EMBEDDED else 5e-5
+        return 5e-4 if self.teacher == places.EMBEDDED else 5e-5
 
     @functools.cached_property
     def source(self):
@@ -246,16 +261,21 @@ class Preparation:
         return {name: getattr(self, name) for name in names}
 
     def settings(self):
-        """All of them, as a dict that JSON can hold."""
-        return self.of(*(f.name for f in dataclasses.fields(self)))
+        """All that are for the task, as a dict that JSON can hold."""
+        names = [f.name for f in dataclasses.fields(self)]
+        foreign = self._foreign()
+        return self.of(*(name for name in names if name not in foreign))
+
+    @property
+    def _is_path(self):
+        return not self.data.startswith("tfds:") and self.data not in BUILT_IN
 
     def inputs(self):
         """The files and folders that are read, by name."""
-        is_path = not self.data.startswith("tfds:") and self.data != DOCSTRINGS
-        names = names_file(self.data) if is_path else None
+        names = names_file(self.data) if self._is_path else None
         return {
             **self.source.paths(),
-            "data": self.data if is_path else None,
+            "data": self.data if self._is_path else None,
             "class names": names and str(names),
             "unlabelled file": self.unlabelled,
         }
@@ -264,7 +284,7 @@ class Preparation:
         """What tells the data and the teacher from changed ones."""
         paths = self.inputs()
         del paths["unlabelled file"]
-        found = sources.contents(paths)
+        found = places.contents(paths)
         if self.data == DOCSTRINGS:
             found["installed packages"] = packages()
         return found
@@ -273,17 +293,6 @@ class Preparation:
         """What to call the data: of a path the last part."""
         path = self.inputs()["data"]
         return self.data if path is None else pathlib.Path(path).name
-
-
-def _told_by(columns):
-    """The task whose labels a column of this name holds, or None."""
-    for task, place in _kinds.TASKS.items():
-        kind = _kinds.load(place).splits_kind
-        telling = {*kind.label_columns} - {*TextSplits.label_columns}
-        for column in columns:
-            if column in telling or len(kind.columns_of(column)) > 1:
-                return task
-    return None
 
 
 def packages():

@@ -9,8 +9,8 @@ import keras
 from keras_distill import _files
 from keras_distill._watcher import Watcher
 from keras_distill.experiments import adapting
+from keras_distill.experiments import places
 from keras_distill.experiments import reading
-from keras_distill.experiments import sources
 from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.experiments import transfer as transfer_set
@@ -21,6 +21,7 @@ from keras_distill.experiments.run_folder import RunFolder
 from keras_distill.tasks.base import TRANSFER
 
 MODEL = pathlib.Path("teacher.keras")
+ALL_READ = ("teacher", "data", "smoke", "task")
 LOGITS = pathlib.Path("data") / "teacher_logits.npz"
 TRANSFER_TEXTS = pathlib.Path("data") / "transfer_texts.json"
 
@@ -54,21 +55,23 @@ class Prepared:
         return reading.restore(self.preparation, self.folder.path, facts)
 
     @property
-    def sequence_length(self):
-        """Integer, the tokens of each text; known once the data are read."""
-        chosen = self.preparation.sequence_length
-        if chosen == AUTO:
-            return self.folder.result("data")["sequence_length"]
-        return chosen
+    def decided(self):
+        """Dict of the options that the data may decide, once they are read."""
+        kind = self.preparation.task_kind
+        found = self.preparation.of(*kind.decides)
+        if AUTO not in found.values():
+            return found
+        decided = kind.decided(self.folder.result("data"))
+        return {
+            name: decided[name] if value == AUTO else value
+            for name, value in found.items()
+        }
 
     def settings(self):
         """Those of the preparation, with what was decided by the data."""
         times = self._variations
-        decided = {
-            "sequence_length": self.sequence_length,
-            "transfer": times and f"augment:{times}",
-        }
-        return self.preparation.settings() | decided
+        transfer = {"transfer": times and f"augment:{times}"}
+        return self.preparation.settings() | self.decided | transfer
 
     @property
     def _variations(self):
@@ -115,17 +118,15 @@ class Prepared:
                 title=f"data: {chosen.data}",
                 options=chosen.of(
                     "teacher",
-                    "vocabulary",
                     "data",
-                    *chosen.columns,
-                    "sequence_length",
                     "smoke",
                     "task",
+                    *chosen.task_kind.options,
                 )
                 | chosen.identities(),
                 run=self._read,
                 summary=chosen.task_kind.summary,
-                files=self._data_files,
+                files=lambda _: chosen.task_kind.files_for(chosen),
             )
         ]
         if chosen.has_transfer_set:
@@ -135,7 +136,7 @@ class Prepared:
                     name=TRANSFER,
                     title="transfer: further text for the student",
                     options=chosen.of("transfer", "unlabelled")
-                    | sources.contents(file),
+                    | places.contents(file),
                     needs=("data",),
                     run=self._make_transfer_set,
                     summary="{texts:,} texts".format_map,
@@ -171,12 +172,6 @@ class Prepared:
                 )
             )
         return found
-
-    def _data_files(self, result):
-        del result
-        files = self.preparation.task_kind.files
-        made_here = self.preparation.source.kind == sources.EMBEDDED
-        return (*files, reading.VOCABULARY) if made_here else files
 
     def _forget(self):
         """What was loaded is loaded again, from what is written now."""

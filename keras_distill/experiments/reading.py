@@ -1,26 +1,14 @@
-"""The first phase: data read, a vocabulary learnt, a length chosen, tokens."""
+"""The first phase: the data read, and made what a model takes in."""
 
-import pathlib
-
-from keras_distill import _files
 from keras_distill import data
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
-from keras_distill._pairs import flat
-from keras_distill.data import lengths
-from keras_distill.experiments import sources
-from keras_distill.experiments.preparation import AUTO
 
-VOCABULARY = pathlib.Path("vocab.txt")
 LOADING = (ValueError, OSError, ImportError)
-COLUMNS_ADVICE = (
-    "See `--data`, `--text-column`, `--label-column` and, for pairs of texts, "
-    "`--text-pair-column` in `--help`."
-)
 
 
 def read(chosen, folder):
-    """Reads and tokenises the data, and leaves them in a folder.
+    """Reads the data and leaves the task in a folder.
 
     Args:
         chosen: `Preparation`.
@@ -32,23 +20,16 @@ def read(chosen, folder):
     Raises:
         UsageError: The data, the tokenizer or the teacher cannot be loaded.
     """
-    kind, source = chosen.task_kind, chosen.source
-    source.check(kind)
-    with as_usage_error(*LOADING, advice=COLUMNS_ADVICE):
-        splits = kind.read(chosen.data, chosen.columns, chosen.smoke)
+    kind = chosen.task_kind
+    chosen.source.check(kind)
+    options = " and ".join(
+        f"`--{name.replace('_', '-')}`" for name in ("data", *kind.options)
+    )
+    with as_usage_error(*LOADING, advice=f"See {options} in `--help`."):
+        splits = kind.read_for(chosen)
     _check_labels(chosen, splits)
-    if source.kind == sources.EMBEDDED:
-        with as_usage_error(ValueError, advice="See `--data`."):
-            vocabulary = data.train_vocabulary(flat(splits.train.texts))
-        with _files.complete_file(folder / VOCABULARY) as draft:
-            data.write_vocabulary(vocabulary, draft)
-    layer = source.preprocessor(kind, folder / VOCABULARY)
-    if chosen.sequence_length == AUTO:
-        longest = source.longest_sequence()
-        length = kind.fitting_length(splits, layer, longest)
-        layer = lengths.with_length(layer, length)
-    task = kind.from_texts(splits, layer)
-    task.save(folder)
+    with as_usage_error(ValueError, advice="See `--data`."):
+        task = kind.made_for(splits, chosen, folder)
     return task.facts()
 
 
@@ -63,13 +44,7 @@ def restore(chosen, folder, facts):
     Returns:
         `Task`.
     """
-    kind = chosen.task_kind
-    layer = chosen.source.preprocessor(kind, folder / VOCABULARY)
-    if chosen.sequence_length == AUTO:
-        layer = lengths.with_length(layer, facts["sequence_length"])
-    return kind.restore(
-        folder, layer, name=chosen.name(), notes=kind.notes_on(facts)
-    )
+    return chosen.task_kind.restored_for(chosen, folder, facts)
 
 
 def _check_labels(chosen, splits):

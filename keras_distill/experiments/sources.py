@@ -12,95 +12,11 @@ from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill._layers import backbone_class
 from keras_distill._layers import longest_sequence_within
+from keras_distill.experiments import places
 from keras_distill.experiments import training
 
-EMBEDDED = "embedded"
-REMOTE = ("hf://", "kaggle://", "modelscope://")
 # What libraries raise for files and names that are no model.
 LOADING = (ValueError, OSError, ImportError, TypeError, KeyError)
-
-
-def model_kind(source, option="teacher"):
-    """`"embedded"`, `"keras"`, `"folder"` or `"preset"`; nothing is loaded.
-
-    Args:
-        source: String: `"embedded"`, a preset's name, a path.
-        option: String, the option's name, for messages.
-
-    Raises:
-        UsageError: It is a path where no model is.
-
-    Example:
-
-    >>> model_kind("embedded"), model_kind("bert_base_en_uncased")
-    ('embedded', 'preset')
-    """
-    if source == EMBEDDED:
-        return EMBEDDED
-    if source.startswith(REMOTE):
-        return "preset"
-    path = _checked_path(source, option)
-    if path.suffix == ".keras":
-        if not path.is_file():
-            raise UsageError(
-                f"`--{option}` must be a .keras file that exists. "
-                f"Received: {option}={source!r}"
-            )
-        return "keras"
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            held = sorted(item.name for item in path.iterdir())[:4]
-            raise UsageError(
-                f"A `--{option}` folder must hold a KerasHub preset or a "
-                "Hugging Face model, with config.json. "
-                f"Received: {option}={source!r}, which holds {held}"
-            )
-        return "folder"
-    if path.exists() or len(path.parts) > 1 or source[:1] in ("~", "."):
-        raise UsageError(
-            f"`--{option}` must be 'embedded', a KerasHub preset name, a "
-            "folder with a model, or a .keras file. There is no such folder. "
-            f"Received: {option}={source!r}"
-        )
-    return "preset"
-
-
-def check_exists(path, option, kinds):
-    """Raises `UsageError` if a path of the user's is not there.
-
-    Args:
-        path: String.
-        option: String, the option's name.
-        kinds: String, what it could be.
-    """
-    if not _checked_path(str(path), option).exists():
-        raise UsageError(
-            f"`--{option}` must be {kinds}. There is no such file or folder. "
-            f"Received: {option}={str(path)!r}"
-        )
-
-
-def contents(paths):
-    """Dict from names to hashes: what tells files from changed ones.
-
-    Args:
-        paths: Dict from names to paths of files or folders; None is left out.
-
-    Raises:
-        UsageError: One cannot be read.
-    """
-    found = {}
-    for name, path in paths.items():
-        if path is not None:
-            with as_usage_error(OSError, advice=f"Received: {name} {path!r}"):
-                found[f"contents of the {name}"] = _files.tree_hash(path)
-    return found
-
-
-def path_of(source, option="teacher"):
-    """The path of a model that lies on the disk, None of others."""
-    kind = model_kind(source, option)
-    return source if kind in ("keras", "folder") else None
 
 
 # Equal ones share nothing: the file may have changed in between.
@@ -126,7 +42,7 @@ class TeacherSource:
     'embedded'
     """
 
-    source: str = EMBEDDED
+    source: str = places.EMBEDDED
     sequence_length: int = 64
     vocabulary: str | None = None
     smoke: bool = False
@@ -141,7 +57,7 @@ class TeacherSource:
                 "other teacher brings its own. Received: vocabulary="
                 f"{self.vocabulary}, teacher={self.source}"
             )
-        if not _checked_path(self.vocabulary, "vocabulary").is_file():
+        if not places.checked_path(self.vocabulary, "vocabulary").is_file():
             raise UsageError(
                 "`--vocabulary` must be a vocab.txt that exists. "
                 f"Received: vocabulary={self.vocabulary!r}"
@@ -149,8 +65,18 @@ class TeacherSource:
 
     @property
     def kind(self):
-        """As `model_kind`."""
-        return model_kind(self.source)
+        """As `places.model_kind`."""
+        return places.model_kind(self.source)
+
+    @property
+    def is_new(self):
+        """Whether it is trained from scratch."""
+        return self.kind == places.EMBEDDED
+
+    @property
+    def saved(self):
+        """The model in its `.keras` file, not to be trained; None of others."""
+        return self._saved()[0] if self.kind == "keras" else None
 
     @property
     def backbone(self):
@@ -164,13 +90,18 @@ class TeacherSource:
         if vocabulary is None and self.kind == "keras":
             beside = self._vocabulary_beside()
             vocabulary = str(beside) if beside.is_file() else None
-        return {"teacher": path_of(self.source), "vocabulary": vocabulary}
+        return {
+            "teacher": places.path_of(self.source),
+            "vocabulary": vocabulary,
+        }
 
     def check(self, task_kind):
         """Raises `UsageError` if teacher or tokenizer cannot be loaded."""
         if self.kind == "keras":
             self._saved()
-        if self.kind != EMBEDDED:
+        if self.kind == "preset":
+            self._check_known(task_kind.preset_names())
+        if not self.is_new and task_kind.preprocesses:
             self.preprocessor(task_kind)
 
     def longest_sequence(self):
@@ -195,7 +126,7 @@ class TeacherSource:
             task_kind: Subclass of `Task`.
             vocabulary: Path of the vocabulary of an embedded teacher.
         """
-        if self.kind == EMBEDDED:
+        if self.is_new:
             return data.bert_preprocessor(str(vocabulary), self.sequence_length)
         return self._own_preprocessor(task_kind)
 
@@ -212,13 +143,13 @@ class TeacherSource:
         Raises:
             UsageError: It cannot be loaded, or does not fit the task.
         """
-        if self.kind == EMBEDDED:
+        if self.is_new:
             return task.embedded_teacher(self.smoke), False
         if self.kind == "keras":
             # Anew: its dropout draws a seed as it is made, and a fine-tuning
             # must not change the model that `_saved` keeps.
-            model = training.load(self.source)
             with as_usage_error(*LOADING, advice=self._received()):
+                model = task.adapted(training.load(self.source))
                 task.check_teacher(model)
             return model, True
         with as_usage_error(*LOADING, advice=self._advice()):
@@ -228,8 +159,6 @@ class TeacherSource:
     def _own_preprocessor(self, task_kind):
         if self.kind == "keras":
             return self._preprocessor_of_saved()
-        if self.kind == "preset":
-            self._check_known(task_kind.preset_names())
         with as_usage_error(*LOADING, advice=self._advice()):
             return task_kind.preset_preprocessor(
                 self.source, self.sequence_length
@@ -264,7 +193,7 @@ class TeacherSource:
         return pathlib.Path(self.source).with_name("vocab.txt")
 
     def _check_known(self, known):
-        if self.source.startswith(REMOTE) or self.source in known:
+        if self.source.startswith(places.REMOTE) or self.source in known:
             return
         close = difflib.get_close_matches(self.source, known, n=3)
         hint = f"Did you mean {' or '.join(close)}? " if close else ""
@@ -288,19 +217,3 @@ class TeacherSource:
 
     def _received(self):
         return f"Received: teacher={self.source!r}"
-
-
-def _checked_path(source, option):
-    """A path that the system can look up."""
-    path = pathlib.Path(source)
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return path
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"`--{option}` must be a path that can be read "
-            f"({getattr(error, 'strerror', None) or error}). "
-            f"Received: {option}={source!r}"
-        ) from error
-    return path

@@ -64,7 +64,8 @@ def batches(encoded, batch_size, seed, logits=None):
         batch_size: Integer.
         seed: Integer, of the order.
         logits: Array `[rows, outputs]` of the teacher's logits. Then the
-            batches are what a `Distiller` without a teacher takes.
+            batches are what a `Distiller` without a teacher takes. Not for
+            rows that are augmented, of which the teacher has seen others.
     """
     shuffled = functools.partial(
         data.batches,
@@ -74,7 +75,13 @@ def batches(encoded, batch_size, seed, logits=None):
         lengths=lengths(encoded),
     )
     if logits is None:
-        return shuffled(encoded).repeat()
+        endless = shuffled(encoded).repeat()
+        if encoded.augment is None:
+            return endless
+        seeds = tf.data.Dataset.random(seed).batch(2, drop_remainder=True)
+        return tf.data.Dataset.zip(endless, seeds).map(
+            lambda rows, seed: (encoded.augment(rows[0], seed), rows[1])
+        )
     names = list(encoded.inputs)
     position = np.arange(len(encoded), dtype="int32")[:, None]
     inputs = {**encoded.inputs, "position": position}

@@ -7,7 +7,7 @@ from keras_distill.experiments import results
 from keras_distill.experiments import significance
 from keras_distill.experiments.cells import CONTROL
 from keras_distill.experiments.floor import LINEAR
-from keras_distill.experiments.sources import EMBEDDED
+from keras_distill.experiments.places import EMBEDDED
 
 SOFT_ADVICE = "A better teacher would give the students more."
 ADVICE = (
@@ -15,7 +15,7 @@ ADVICE = (
     "`--teacher-learning-rate`) or take another one (`--teacher`)."
 )
 EMBEDDED_ADVICE = (
-    "It knows no more than these texts: name a pretrained one (`--teacher`)."
+    "It knows no more than the train part: name a pretrained one (`--teacher`)."
 )
 GO_ON = "`--keep-weak-teacher` goes on with it."
 

@@ -14,7 +14,7 @@ class Input:
     """One input: its name, its shape without the batch, and its dtypes.
 
     Token ids and masks enter every export as int32, whatever the model's own
-    dtype for them is: one contract for all students.
+    dtype for them is: one contract for all students. Images stay bytes.
     """
 
     name: str
@@ -136,6 +136,8 @@ def _inputs_of_examples(examples):
 
 
 def _exported(dtype):
+    if dtype == "uint8":
+        return dtype
     return "float32" if "float" in dtype else "int32"
 
 

@@ -7,6 +7,12 @@ from keras_distill.losses.continuation import ContinuationMSE as ContinuationMSE
 from keras_distill.losses.correlation import DIST as DIST
 from keras_distill.losses.decoupled import DKD as DKD
 from keras_distill.losses.decoupled import NKD as NKD
+from keras_distill.losses.feature_maps import (
+    AttentionTransfer as AttentionTransfer,
+)
+from keras_distill.losses.feature_maps import (
+    SimilarityPreserving as SimilarityPreserving,
+)
 from keras_distill.losses.features import FlowOfSolution as FlowOfSolution
 from keras_distill.losses.features import HiddenCosine as HiddenCosine
 from keras_distill.losses.features import HiddenMSE as HiddenMSE

@@ -137,11 +137,35 @@ def positions(state):
     return ops.reshape(state, (-1, height * width, channels))
 
 
+def resized_like(teacher, student):
+    """A feature map `[batch, height, width, channels]` in another's size.
+
+    Bilinear, and smoothed before where it shrinks, so that no position of the
+    larger one is passed over.
+    """
+    size = tuple(student.shape[1:3])
+    if tuple(teacher.shape[1:3]) == size:
+        return teacher
+    return ops.image.resize(
+        teacher, size, antialias=True, data_format="channels_last"
+    )
+
+
+def check_map(state):
+    """Raises `ValueError` unless a state is a feature map of images."""
+    if len(state.shape) != 4:
+        raise ValueError(
+            "A feature map must have the axes [batch, height, width, "
+            f"channels]. Received: shape={tuple(state.shape)}"
+        )
+
+
 def check_maps(teacher, student):
     """Raises `ValueError` if feature maps of images are not of one size."""
     if len(teacher.shape) == len(student.shape) == 4:
-        check_axis(teacher, student, 1, "height; resize one of them")
-        check_axis(teacher, student, 2, "width of images; resize one of them")
+        advice = "resize one of them, or use `HiddenMSE(resize=True)`"
+        check_axis(teacher, student, 1, f"height; {advice}")
+        check_axis(teacher, student, 2, f"width of images; {advice}")
 
 
 def check_axes(state, mask, axes):

@@ -7,9 +7,11 @@ from keras_distill.losses._feature_loss import NO_MAPS
 from keras_distill.losses._feature_loss import FeatureLoss
 from keras_distill.losses._feature_loss import check_axes
 from keras_distill.losses._feature_loss import check_axis
+from keras_distill.losses._feature_loss import check_map
 from keras_distill.losses._feature_loss import check_maps
 from keras_distill.losses._feature_loss import hide
 from keras_distill.losses._feature_loss import positions
+from keras_distill.losses._feature_loss import resized_like
 from keras_distill.losses._feature_loss import valid_mean
 
 AXES = ("batch", "length", "hidden")
@@ -24,6 +26,8 @@ class HiddenMSE(FeatureLoss):
     positions then are the tokens.
 
     Args:
+        resize: Boolean. Whether a teacher's feature map of another height or
+            width is brought to the student's. Defaults to `False`.
         name: Optional name of the loss.
         **kwargs: `reduction`, `dtype` of `keras.losses.Loss`.
 
@@ -42,10 +46,15 @@ class HiddenMSE(FeatureLoss):
         Jiao et al., 2020, https://arxiv.org/abs/1909.10351, section 3.1.
     """
 
-    def __init__(self, name="hidden_mse", **kwargs):
+    def __init__(self, resize=False, name="hidden_mse", **kwargs):
         super().__init__(name=name, **kwargs)
+        self.resize = resize
+        self.across_lengths = resize
 
     def compare(self, teacher_state, student_state, mask):
+        if self.resize and len(student_state.shape) == 4:
+            check_map(teacher_state)
+            teacher_state = resized_like(teacher_state, student_state)
         teacher_state, student_state = _pairable(
             teacher_state, student_state, mask
         )
@@ -54,6 +63,9 @@ class HiddenMSE(FeatureLoss):
             student_state = hide(student_state, mask)
         squares = ops.square(student_state - teacher_state)
         return _token_mean(ops.mean(squares, axis=-1), mask)
+
+    def get_config(self):
+        return {**super().get_config(), "resize": self.resize}
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")

@@ -16,7 +16,7 @@ from keras_distill.losses._feature_loss import positions
 from keras_distill.losses._feature_loss import valid_mean
 
 
-class _RowRelation(FeatureLoss):
+class RowRelation(FeatureLoss):
     """Pools each row to one vector, and leaves out rows of weight 0."""
 
     across_widths = True
@@ -45,11 +45,12 @@ class _RowRelation(FeatureLoss):
             rows = ops.reshape(rows, (ops.shape(rows)[0], -1))[:, 0]
         else:
             rows = ops.any(mask, axis=-1)
-        teacher = self._pool(teacher_state, mask, rows)
-        student = self._pool(student_state, mask, rows)
+        teacher = self.pool(teacher_state, mask, rows)
+        student = self.pool(student_state, mask, rows)
         return self.relate(teacher, student, rows)
 
-    def _pool(self, state, mask, rows):
+    def pool(self, state, mask, rows):
+        """Returns `[batch, hidden]` vectors, 0 where `rows` is False."""
         if len(state.shape) == 2:
             pooled = state
         elif self.pooling == "first":
@@ -74,7 +75,7 @@ class _RowRelation(FeatureLoss):
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
-class RKDDistance(_RowRelation):
+class RKDDistance(RowRelation):
     """Huber loss of the distances between the rows of a batch.
 
     The Euclidean distances between the vectors of two different rows are
@@ -123,7 +124,7 @@ class RKDDistance(_RowRelation):
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
-class RKDAngle(_RowRelation):
+class RKDAngle(RowRelation):
     """Huber loss of the cosines of the angles between rows of a batch.
 
     For three different rows with the vectors `a`, `b`, `c` the relation is

@@ -97,6 +97,19 @@ class Recipe:
             self, name=f"{self.name} + transfer", transfer=True
         )
 
+    def needs_model(self, task):
+        """Whether the teacher runs in each step, on what the student sees.
+
+        Its layers are matched, or rows are augmented: a patient teacher looks
+        at the same crop as the student (Beyer et al., 2021,
+        https://arxiv.org/abs/2106.05237, section 3).
+
+        Args:
+            task: `kd.tasks.Task`.
+        """
+        augments = task.encoded["train"].augment is not None
+        return self.is_distilled and (self.matches is not None or augments)
+
     def for_task(self, task):
         """The same recipe with the loss that means the same for a task.
 
@@ -129,9 +142,10 @@ class Recipe:
         self._check_epochs(student.epochs)
         if self.needs_states and not student.has_hidden_states:
             raise ValueError(
-                f"The recipe {self.name!r} needs a student with one state per "
-                "token to compare with the teacher's: use `--student shrink` "
-                f"or `bilstm`. Received: student={student.title}"
+                f"The recipe {self.name!r} needs a student with states to "
+                "compare with the teacher's, one per token or feature maps: "
+                "use `--student shrink`, `bilstm` or `conv_net`. Received: "
+                f"student={student.title}"
             )
 
     def _check_epochs(self, epochs):

@@ -4,7 +4,6 @@ import dataclasses
 
 from keras_distill import losses
 from keras_distill import matching
-from keras_distill import taps
 from keras_distill.recipes.logits import kd
 
 
@@ -12,7 +11,9 @@ def hidden(temperature=4.0, hard_weight=0.5, soft_weight=0.5):
     """`kd`, and hidden states matched by their squared error.
 
     Layers go together evenly, by `kd.uniform_layer_map`; a student with one
-    place for states meets the teacher's last. Together they weigh 1.
+    place for states meets the teacher's last. Together they weigh 1. Of images
+    the states are the feature maps that end the stages: the student's are
+    widened by a 1x1 convolution, the teacher's resized where need be.
 
     Args:
         temperature: As in `kd`.
@@ -28,7 +29,8 @@ def hidden(temperature=4.0, hard_weight=0.5, soft_weight=0.5):
     True
 
     Reference:
-        Jiao et al., 2020, https://arxiv.org/abs/1909.10351, eq. 8.
+        Jiao et al., 2020, https://arxiv.org/abs/1909.10351, eq. 8; of feature
+        maps Romero et al., 2014, https://arxiv.org/abs/1412.6550, eq. 3.
     """
     return dataclasses.replace(
         kd(temperature, hard_weight, soft_weight),
@@ -38,13 +40,15 @@ def hidden(temperature=4.0, hard_weight=0.5, soft_weight=0.5):
     )
 
 
-def match_states(student, teacher, model):
+def match_states(student, teacher, model, loss=None):
     """The matches of a student's hidden states with the teacher's.
 
     Args:
         student: `kd.students.Student`.
         teacher: `keras.Model`.
         model: What the student built.
+        loss: Feature loss of `kd.losses`. Defaults to `HiddenMSE`, which
+            resizes feature maps.
 
     Returns:
         List of `kd.Match`.
@@ -52,7 +56,7 @@ def match_states(student, teacher, model):
     Raises:
         ValueError: The student has no state for each token of a row.
     """
-    theirs, ours = taps.hidden_states(teacher), student.hidden_states(model)
+    ours, theirs = student.hidden_states(model), student.teacher_states(teacher)
     if not ours:
         raise ValueError(
             f"The student {student.title} reads the two texts of a pair one by "
@@ -60,11 +64,13 @@ def match_states(student, teacher, model):
             "teacher's. Use `--student shrink`, or the method kd. Received: "
             f"model={model.name}"
         )
+    # Of a student with more places the last ones.
+    ours = ours[-len(theirs) :]
     pairs = [(theirs[-1], ours[-1])]
     if len(ours) > 1:
         layers = matching.uniform_layer_map(len(theirs) - 1, len(ours) - 1)
         pairs = [(theirs[t], ours[s]) for t, s in layers]
+    loss = loss or losses.HiddenMSE(resize=True)
     return [
-        matching.Match(t, s, losses.HiddenMSE(), weight=1.0 / len(pairs))
-        for t, s in pairs
+        matching.Match(t, s, loss, weight=1.0 / len(pairs)) for t, s in pairs
     ]

@@ -8,6 +8,7 @@ from keras_distill import _kinds
 from keras_distill.students.base import Custom as Custom
 from keras_distill.students.base import Student as Student
 from keras_distill.students.bilstm import bilstm as bilstm
+from keras_distill.students.conv_net import conv_net as conv_net
 from keras_distill.students.mean_pooled import (
     mean_pooled_classifier as mean_pooled_classifier,
 )

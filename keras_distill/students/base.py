@@ -6,11 +6,19 @@ from collections.abc import Callable
 
 import keras
 
+from keras_distill import _kinds
+from keras_distill import taps
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
 from keras_distill._checks import check_learning_rate
 from keras_distill.students._inputs import table_width
 
+# What the tasks need that call a method.
+KINDS = {
+    "of_text": "it reads texts",
+    "of_tokens": "it has an answer for each word of a text",
+    "of_image": "it reads images",
+}
 # Beyond these is a slip of the keyboard, which would end in a traceback late.
 MOST, WIDEST = 10**6, 2**16
 AUTO_RANK = 128
@@ -75,7 +83,40 @@ class Student:
             task: `tasks.Task`.
             teacher: `keras.Model`, or None where only its logits are known.
         """
-        raise NotImplementedError
+        return task.student_model(self, teacher)
+
+    def of_text(self, task, teacher):
+        """The model for one text in each row, with the task's outputs."""
+        del teacher
+        raise self._refusal(task, "of_text")
+
+    def of_tokens(self, task, teacher):
+        """The model with the task's outputs for each token of a row."""
+        del teacher
+        raise self._refusal(task, "of_tokens")
+
+    def of_image(self, task, teacher):
+        """The model for an image in each row, with the task's outputs."""
+        del teacher
+        raise self._refusal(task, "of_image")
+
+    def _refusal(self, task, method):
+        """What to raise for a task whose kind of model it cannot build."""
+        fit = [
+            name
+            for name, place in _kinds.STUDENTS.items()
+            if _kinds.load(place).builds(method)
+        ]
+        return ValueError(
+            f"The student {self.title} cannot be built for {task.name}: "
+            f"{KINDS[method]}. Use `--student {' or '.join(fit)}`. Received: "
+            f"student={self.title}"
+        )
+
+    @classmethod
+    def builds(cls, method):
+        """Whether a subclass has a method of its own, such as `of_image`."""
+        return getattr(cls, method) is not getattr(Student, method)
 
     def own_options(self):
         """Its fields as they are typed on a command line, for messages."""
@@ -87,7 +128,7 @@ class Student:
     @property
     def has_hidden_states(self):
         """Whether its states can be matched with a teacher's."""
-        return type(self).hidden_states is not Student.hidden_states
+        return self.builds("hidden_states")
 
     def hidden_states(self, model):
         """Places in a built model that a teacher's hidden states fit.
@@ -101,6 +142,14 @@ class Student:
         """
         del model
         return []
+
+    def teacher_states(self, teacher):
+        """The places in a teacher that go with `hidden_states`.
+
+        Args:
+            teacher: `keras.Model`.
+        """
+        return taps.hidden_states(teacher)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -164,22 +213,6 @@ class TokenStudent(Student):
         )
         if self.embedding_rank is not None:
             check_integer("embedding_rank", self.embedding_rank, 1, WIDEST)
-
-    def build(self, task, teacher):
-        return task.student_model(self, teacher)
-
-    def of_text(self, task, teacher):
-        """The model for one text in each row, with the task's outputs."""
-        raise NotImplementedError
-
-    def of_tokens(self, task, teacher):
-        """The model with the task's outputs for each token of a row."""
-        del teacher
-        raise ValueError(
-            f"The student {self.title} has no state for each token, which the "
-            f"task {task.name} asks for. Use `--student text_cnn`, `bilstm` or "
-            f"`shrink`. Received: student={self.title}"
-        )
 
     def table(self, task, teacher):
         """The embeddings and the rank that the functions take."""

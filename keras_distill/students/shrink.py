@@ -60,6 +60,13 @@ class Shrink(Student):
             )
 
     def build(self, task, teacher):
+        # The copy of a teacher has the task's inputs and outputs.
+        return self.of_text(task, teacher)
+
+    def of_tokens(self, task, teacher):
+        return self.of_text(task, teacher)
+
+    def of_text(self, task, teacher):
         del task
         layers = self.layers
         if layers is None:

@@ -1,6 +1,9 @@
 """Tasks: what is learnt, and what an export of it takes in."""
 
 from keras_distill.tasks.base import Task as Task
+from keras_distill.tasks.images import (
+    ImageClassification as ImageClassification,
+)
 from keras_distill.tasks.multi_label import (
     MultiLabelClassification as MultiLabelClassification,
 )

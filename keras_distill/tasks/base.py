@@ -8,12 +8,14 @@ import numpy as np
 from keras_distill import data
 from keras_distill import losses
 from keras_distill._files import content_hash
+from keras_distill._text_files import some
+from keras_distill.tasks.in_runs import PARTS as PARTS
+from keras_distill.tasks.in_runs import InRuns
 
-PARTS = ("train", "dev", "test")
 TRANSFER = "transfer"
 
 
-class Task:
+class Task(InRuns):
     """What is learnt: data, the loss on labels, the metric, the inputs.
 
     A task is one file: a subclass says how its data are read and encoded, what
@@ -60,6 +62,14 @@ class Task:
         self.preprocessor = preprocessor
         self.name = name
         self.notes = tuple(notes)
+
+    def reads(self):
+        """A sentence on how much of a row a model takes in."""
+        raise NotImplementedError
+
+    def one_row(self):
+        """What one row is, for latencies: `"one text of 64 tokens"`."""
+        return f"one {self.noun}"
 
     @property
     def num_outputs(self):
@@ -190,20 +200,35 @@ class Task:
         raise NotImplementedError
 
     def check_teacher(self, model):
-        """Raises `ValueError` if a teacher does not answer this task."""
-        raise NotImplementedError
+        """Raises `ValueError` unless its outputs are those of the task."""
+        row = self.encoded["dev"].take(slice(1)).inputs
+        shape = tuple(np.shape(model(row)))
+        if shape[1:] != self.logits_shape:
+            raise ValueError(
+                f"The teacher must give {self.num_outputs} logits, "
+                f"{self.logits_in_words()}. Received: a teacher with the "
+                f"output shape {shape}"
+            )
+
+    def logits_in_words(self):
+        """What each logit is for."""
+        return f"one for each of {some(self.splits.label_names)}"
+
+    def adapted(self, teacher):
+        """A teacher of the user's as a model of this task's inputs."""
+        return teacher
 
     def student_model(self, student, teacher):
-        """The model of a `students.base.TokenStudent`.
+        """The model of a `students.Student` that is made for a kind of input.
 
         Args:
-            student: `TokenStudent`.
+            student: `Student`.
             teacher: `keras.Model`, or None.
         """
         return self.for_inputs(student.of_text(self, teacher))
 
     def for_inputs(self, student):
-        """A small model that reads one text, as one for this task's rows.
+        """A small model that reads one text, or image, as one of the task's.
 
         Args:
             student: `keras.Model`, not trained yet.
@@ -273,7 +298,10 @@ class Task:
 
 def _hash(parts):
     return content_hash(
-        np.asarray(array)
+        array
         for rows in parts
-        for array in (rows.labels, *rows.inputs.values())
+        for array in (
+            *map(np.asarray, (rows.labels, *rows.inputs.values())),
+            *([] if rows.augment is None else [repr(rows.augment)]),
+        )
     )

@@ -1,7 +1,6 @@
 """The floor of tasks on texts: TF-IDF and a linear model."""
 
 import dataclasses
-import functools
 import math
 import statistics
 import time
@@ -63,41 +62,46 @@ class LinearText:
 
     def scored(self, dev_texts, test_texts):
         """`Scored`, with size and speed of the model."""
+        names = self.vectorizer.get_feature_names_out()
         return Scored(
             {"dev": self.logits(dev_texts), "test": self.logits(test_texts)},
             {
                 "model": f"TF-IDF, {self.heads.name}",
                 "features": f"n-grams of {self.features}",
-                "parameters": self.parameters,
-                "size_bytes": self.size_bytes,
-                "latency_ms": self.latency_ms(dev_texts),
+                **size(self.heads.parameters(self.model), names),
+                "latency_ms": latency_ms(self.logits, dev_texts),
             },
         )
 
-    @property
-    def parameters(self):
-        """Integer, the number of weights."""
-        return self.heads.parameters(self.model)
 
-    @property
-    def size_bytes(self):
-        """Integer: float32 weights, and the n-grams that they belong to."""
-        return 4 * (self.parameters + len(self._names)) + sum(
-            len(name.encode()) + 1 for name in self._names
-        )
+def size(weights, names):
+    """Facts on a model's size, as in `Scored`.
 
-    @functools.cached_property
-    def _names(self):
-        return self.vectorizer.get_feature_names_out()
+    Args:
+        weights: Integer, how many float32 there are.
+        names: Sequence of strings, the features that they belong to, which
+            have a float32 each and a byte between them.
+    """
+    held = sum(len(name.encode()) + 1 for name in names)
+    return {
+        "parameters": weights,
+        "size_bytes": 4 * (weights + len(names)) + held,
+    }
 
-    def latency_ms(self, texts):
-        """Float: milliseconds for one text, the median of so many of them."""
-        seconds = []
-        for text in texts[:TIMED]:
-            begin = time.perf_counter()
-            self.logits([text])
-            seconds.append(time.perf_counter() - begin)
-        return 1000 * statistics.median(seconds)
+
+def latency_ms(answer, rows):
+    """Float: milliseconds for one row, the median of so many of them.
+
+    Args:
+        answer: Callable from a list, or an array, of one row.
+        rows: List, or array.
+    """
+    seconds = []
+    for row in range(min(TIMED, len(rows))):
+        begin = time.perf_counter()
+        answer(rows[row : row + 1])
+        seconds.append(time.perf_counter() - begin)
+    return 1000 * statistics.median(seconds)
 
 
 def of_task(task, labels, heads):

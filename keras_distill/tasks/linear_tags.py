@@ -1,15 +1,13 @@
 """The floor of tags: a linear model of words and their neighbours."""
 
 import dataclasses
-import statistics
-import time
 
 import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import SGDClassifier
 
 from keras_distill import data
-from keras_distill.tasks.linear import TIMED
+from keras_distill.tasks import linear
 from keras_distill.tasks.linear import Scored
 from keras_distill.tasks.linear_heads import UNSEEN
 from keras_distill.tasks.linear_heads import Classes
@@ -48,18 +46,11 @@ class LinearTags:
         """What a report says: size, and speed on these texts."""
         names = self.vectorizer.get_feature_names_out()
         weights = self.model.coef_.size + self.model.intercept_.size
-        seconds = []
-        for text in texts[:TIMED]:
-            begin = time.perf_counter()
-            self.logits([text])
-            seconds.append(time.perf_counter() - begin)
         return {
             "model": f"words and neighbours, {self.heads.name}",
             "features": "words, affixes and forms, with neighbours",
-            "parameters": weights,
-            "size_bytes": 4 * (weights + len(names))
-            + sum(len(name.encode()) + 1 for name in names),
-            "latency_ms": 1000 * statistics.median(seconds),
+            **linear.size(weights, names),
+            "latency_ms": linear.latency_ms(self.logits, texts),
         }
 
 

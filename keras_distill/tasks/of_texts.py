@@ -1,28 +1,20 @@
 """What all tasks on texts, or on pairs of texts, share."""
 
-import dataclasses
 import functools
-import pathlib
 
 import keras
 import keras_hub
-import numpy as np
 
-from keras_distill import _files
 from keras_distill import _pairs
 from keras_distill import data
 from keras_distill import students
-from keras_distill._text_files import some
-from keras_distill.data import docstrings
-from keras_distill.data import lengths
 from keras_distill.tasks import counts
+from keras_distill.tasks import kept_texts
+from keras_distill.tasks import presets
 from keras_distill.tasks.base import PARTS
 from keras_distill.tasks.base import TRANSFER
 from keras_distill.tasks.base import Task
 
-TEXTS = pathlib.Path("data") / "texts.json"
-TOKENS = pathlib.Path("data") / "tokens.npz"
-SMOKE_ROWS = {"train": 240, "dev": 60, "test": 60}
 EMBEDDED, SMOKE = (2, 128), (1, 32)
 NGRAM_BUCKETS = 2**16
 
@@ -37,7 +29,13 @@ class TextTask(Task):
     """
 
     splits_kind = data.TextSplits
-    files = (TEXTS, TOKENS)
+    files = kept_texts.FILES
+    options = (
+        *("text_column", "label_column", "text_pair_column"),
+        *("sequence_length", "vocabulary"),
+    )
+    decides = ("sequence_length",)
+    preprocesses, makes_transfer, student = True, True, "text_cnn"
 
     @classmethod
     def from_texts(cls, splits, preprocessor, transfer=(), **details):
@@ -62,69 +60,47 @@ class TextTask(Task):
         task.notes += cls.notes_on(task.facts())
         return task
 
-    @staticmethod
-    def fitting_length(splits, preprocessor, longest=None):
-        """How many tokens hold nearly all train texts.
-
-        Args:
-            splits: `data.TextSplits`.
-            preprocessor: KerasHub text classifier preprocessor.
-            longest: Integer, the most that the teacher can read, or None.
-
-        Returns:
-            Integer.
-        """
-        return lengths.fitting_length(splits.train, preprocessor, longest)
+    @classmethod
+    def read_for(cls, chosen):
+        """`data.TextSplits`."""
+        return kept_texts.read(chosen, cls.splits_kind)
 
     @classmethod
-    def read(cls, source, columns, smoke=False):
-        """The data as they are.
+    def made_for(cls, splits, chosen, folder):
+        """The task, with a vocabulary and a length of its own where need be."""
+        layer = kept_texts.preprocessor_for(cls, splits, chosen, folder)
+        task = cls.from_texts(splits, layer)
+        task.save(folder)
+        return task
 
-        Args:
-            source: String, as `data.load` takes it.
-            columns: Dict of the columns, as `data.load` takes them.
-            smoke: Boolean. A few rows only.
-
-        Returns:
-            `data.TextSplits`.
-        """
-        if not smoke:
-            return data.load(source, **columns, kind=cls.splits_kind)
-        if source == "docstrings" and cls.splits_kind is data.TextSplits:
-            splits = docstrings.build(("numpy", "keras"), max_per_class=500)
-        else:
-            splits = data.load(source, **columns, kind=cls.splits_kind)
-        few = {
-            part: getattr(splits, part).take(np.arange(rows))
-            for part, rows in SMOKE_ROWS.items()
-            if rows < len(getattr(splits, part))
-        }
-        note = f"--smoke: at most {SMOKE_ROWS} rows"
-        notes = (*splits.notes, note)
-        return dataclasses.replace(splits, **few, notes=notes)
+    @classmethod
+    def restored_for(cls, chosen, folder, facts):
+        """The task as it was kept, without the transfer set."""
+        layer = kept_texts.restored_preprocessor(cls, chosen, folder, facts)
+        notes = cls.notes_on(facts)
+        return cls.restore(folder, layer, name=chosen.name(), notes=notes)
 
     def save(self, folder):
         """Leaves texts and token ids in a run's folder, without transfer."""
-        arrays = {
-            f"{part}.{name}": array
-            for part in PARTS
-            for name, array in self.encoded[part].inputs.items()
-        }
-        with _files.complete_file(folder / TOKENS) as draft:
-            np.savez_compressed(draft, **arrays)
-        splits = self.splits
-        held = {
-            part: (
-                getattr(splits, part).texts,
-                _as_json(getattr(splits, part).labels),
-            )
-            for part in PARTS
-        }
-        held |= {
-            "label_names": list(splits.label_names),
-            "notes": list(splits.notes),
-        }
-        _files.write_json(folder / TEXTS, held)
+        kept_texts.save(self, folder)
+
+    @classmethod
+    def restore(cls, folder, preprocessor, **details):
+        """What `save` left."""
+        splits, encoded = kept_texts.restore(cls.splits_kind, folder)
+        return cls(splits, encoded, preprocessor, **details)
+
+    @classmethod
+    def files_for(cls, chosen):
+        """The texts, their tokens, and a vocabulary that was learnt here."""
+        if not chosen.source.is_new:
+            return cls.files
+        return (*cls.files, kept_texts.VOCABULARY)
+
+    @classmethod
+    def decided(cls, facts):
+        """The length of a row."""
+        return {"sequence_length": facts["sequence_length"]}
 
     def add_transfer(self, texts):
         """Takes texts without labels, whose `[MASK]` is the mask token.
@@ -139,43 +115,28 @@ class TextTask(Task):
             special_tokens=True,
         )
 
-    @classmethod
-    def restore(cls, folder, preprocessor, **details):
-        """What `save` left."""
-        held = _files.read_json(folder / TEXTS)
-        splits = cls.splits_kind(
-            **{part: data.TextDataset(*held[part]) for part in PARTS},
-            label_names=held["label_names"],
-            notes=tuple(held["notes"]),
-        )
-        with np.load(folder / TOKENS) as arrays:
-            encoded = {
-                part: data.EncodedDataset(
-                    inputs={
-                        name.removeprefix(f"{part}."): arrays[name]
-                        for name in arrays.files
-                        if name.startswith(f"{part}.")
-                    },
-                    labels=getattr(splits, part).labels,
-                    lengths=arrays[f"{part}.padding_mask"].sum(axis=1),
-                )
-                for part in PARTS
-            }
-        return cls(splits, encoded, preprocessor, **details)
-
     def facts(self):
-        """Dict that JSON can hold: rows, classes, notes, and `counts`."""
-        splits = self.splits
+        """Dict that JSON can hold: rows, classes, notes, and counts."""
         return {
-            "noun": self.noun,
-            "rows": {part: len(getattr(splits, part)) for part in PARTS},
-            "labelled_train_rows": self.labelled_train_rows,
-            "label_names": list(splits.label_names),
-            "notes": list(splits.notes),
+            **super().facts(),
             "vocabulary_size": self.preprocessor.tokenizer.vocabulary_size(),
             "sequence_length": self.encoded["train"].width,
             **self._counts,
         }
+
+    @classmethod
+    def summary(cls, facts):
+        """One line on `facts`."""
+        return super().summary(facts) + counts.summary(facts)
+
+    def one_row(self):
+        """With its tokens."""
+        return f"one {self.noun} of {self.encoded['dev'].width} tokens"
+
+    def reads(self):
+        """Of how many tokens."""
+        width = self.encoded["test"].width
+        return f"It reads the first {width} tokens of a {self.noun}."
 
     @functools.cached_property
     def _counts(self):
@@ -186,11 +147,6 @@ class TextTask(Task):
         """Sentences on what is cut, unknown, or in train and test, if any."""
         return tuple(counts.notes(facts))
 
-    @staticmethod
-    def outputs_in_words(label_names):
-        """What is predicted, in a few words."""
-        return f"{len(label_names)} classes"
-
     @property
     def sides(self):
         """Integer, how many texts a row has."""
@@ -200,32 +156,6 @@ class TextTask(Task):
     def noun(self):
         """What reports call a row."""
         return ("text", "pair")[self.sides - 1]
-
-    @classmethod
-    def summary(cls, facts):
-        """One line on `facts`."""
-        rows = facts["rows"]
-        return (
-            f"{rows['train']:,} train, {rows['dev']:,} dev and "
-            f"{rows['test']:,} test {facts['noun']}s, "
-            f"{cls.outputs_in_words(facts['label_names'])}"
-            f"{counts.summary(facts)}"
-        )
-
-    def check_teacher(self, model):
-        """Raises `ValueError` unless its outputs are those of the task."""
-        row = self.encoded["dev"].take(slice(1)).inputs
-        shape = tuple(np.shape(model(row)))
-        if shape[1:] != self.logits_shape:
-            raise ValueError(
-                f"The teacher must give {self.num_outputs} logits, "
-                f"{self.logits_in_words()}. Received: a teacher with the "
-                f"output shape {shape}"
-            )
-
-    def logits_in_words(self):
-        """What each logit is for."""
-        return f"one for each of {some(self.splits.label_names)}"
 
     def for_inputs(self, student):
         """The student for one text, or for both and what compares them."""
@@ -275,16 +205,8 @@ class TextTask(Task):
         Args:
             preset: String, a preset's name or folder.
         """
-        path = pathlib.Path(preset) / "task.json"
-        classes = None
-        if path.is_file():
-            classes = _files.read_json(path)["config"].get("num_classes")
-        knows = classes == self.num_outputs
-        options = {} if knows else {"num_classes": self.num_outputs}
-        model = keras_hub.models.TextClassifier.from_preset(
-            preset, preprocessor=None, **options
-        )
-        model.preprocessor = None
+        kind = keras_hub.models.TextClassifier
+        model, knows = presets.classifier(kind, preset, self.num_outputs)
         return model if knows else self._finished(model), knows
 
     @staticmethod
@@ -305,11 +227,3 @@ class TextTask(Task):
     def raw_examples(self, count):
         """The first texts of dev."""
         return self.splits.dev.texts[:count]
-
-
-def _as_json(labels):
-    """Labels as lists; None for NaN, which JSON lacks."""
-    if labels.dtype.kind != "f":
-        return labels.tolist()
-    known = data.has_label(labels)
-    return [x if has else None for x, has in zip(labels.tolist(), known)]

@@ -3,11 +3,11 @@
 import numpy as np
 
 from keras_distill import data
-from keras_distill.tasks import measures
+from keras_distill.tasks.classes import ClassTask
 from keras_distill.tasks.of_texts import TextTask
 
 
-class TextClassification(TextTask):
+class TextClassification(ClassTask, TextTask):
     """One of several classes for each text; cross-entropy, accuracy.
 
     `splits` is a `data.TextSplits`.
@@ -24,33 +24,6 @@ class TextClassification(TextTask):
     >>> task.num_outputs, len(task.taught())
     (2, 3)
     """
-
-    further = {
-        "macro_f1": ("Macro F1 %", "the mean of the classes' F1"),
-        "matthews": ("MCC", "Matthews' correlation"),
-    }
-
-    def statistics(self, logits, part):
-        """1 where the largest logit is that of the label."""
-        return np.argmax(logits[part], axis=-1) == self.encoded[part].labels
-
-    def further_scores(self, logits):
-        """Macro F1 and Matthews' correlation."""
-        return measures.class_scores(
-            logits["test"], self.encoded["test"].labels
-        )
-
-    def reliability(self, logits, part):
-        """Of the largest probability."""
-        return measures.reliability(logits[part], self.encoded[part].labels)
-
-    def agreement(self, first, second):
-        """The share of rows with the same class."""
-        return measures.agreement(first, second)
-
-    def pseudo_labels(self, logits):
-        """The class that the teacher predicts."""
-        return logits.argmax(axis=-1).astype("int32")
 
     def linear_model(self, labels):
         """TF-IDF with logistic regression, as `linear.fit` chooses it."""

@@ -134,10 +134,7 @@ def _label(options, flags, prepared):
     make_rows = functools.partial(tf.data.Dataset.load, str(folder / ROWS))
     arguments = {
         "dtype": options.what.dtype,
-        "settings": {
-            "data": options.what.data,
-            "sequence_length": prepared.sequence_length,
-        },
+        "settings": {"data": options.what.data, **prepared.decided},
         "layout": cache.Layout(
             options.run.batch_size,
             options.run.shard_size,

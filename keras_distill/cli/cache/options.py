@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 from typing import Literal
 
+from keras_distill.cli.shared.options import Images
 from keras_distill.cli.shared.options import Teaching
 from keras_distill.cli.shared.options import Texts
 from keras_distill.cli.shared.options import Transfer
@@ -14,15 +15,17 @@ class What:
     """What is labelled, by whom, and where the labels go.
 
     Args:
-        teacher: The large model. 'embedded': a 2-layer BERT, trained here from
-            scratch, no download. Or a KerasHub preset name
-            (bert_base_en_uncased), a local folder with a KerasHub preset or a
-            Hugging Face model, or a saved .keras file. It is fine-tuned on the
-            labels, unless it classifies already.
-        data: The texts. 'docstrings': summaries of the installed packages'
-            functions, labelled by library, no download. Or a .tsv or .csv file,
-            a folder with train, dev and test as such files, or 'tfds:NAME',
-            such as tfds:glue/sst2. The train part is labelled.
+        teacher: The large model. 'embedded': a 2-layer BERT, or of images a
+            residual network, trained here from scratch, no download. Or a
+            KerasHub preset name (bert_base_en_uncased), a local folder with a
+            KerasHub preset or a Hugging Face model, or a saved .keras file. It
+            is fine-tuned on the labels, unless it classifies already.
+        data: The texts, or images. 'docstrings': summaries of the installed
+            packages' functions, labelled by library, no download. Or a .tsv or
+            .csv file, a folder with train, dev and test as such files, or
+            'tfds:NAME', such as tfds:glue/sst2. Images: 'digits', an .npz file,
+            or a folder with a folder for each class. The train part is
+            labelled.
         output: Folder for the rows, the teacher and the cache. The same
             command, run again, continues there.
         dtype: In what the logits are stored.
@@ -79,6 +82,7 @@ class Cache:
 
     what: What = What()
     texts: Texts = Texts()
+    images: Images = Images()
     transfer: Transfer = Transfer()
     teaching: Teaching = Teaching()
     beam: Beam = Beam()

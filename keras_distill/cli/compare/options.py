@@ -7,6 +7,7 @@ from typing import Literal
 from keras_distill._kinds import RECIPES
 from keras_distill._kinds import STUDENTS
 from keras_distill.cli.shared.options import Auto
+from keras_distill.cli.shared.options import Images
 from keras_distill.cli.shared.options import Learning
 from keras_distill.cli.shared.options import Teaching
 from keras_distill.cli.shared.options import Texts
@@ -21,22 +22,25 @@ class What:
     """What is compared, and where the results go.
 
     Args:
-        teacher: The large model. 'embedded': a 2-layer BERT, trained here from
-            scratch, no download. Or a KerasHub preset name
-            (bert_base_en_uncased), a local folder with a KerasHub preset or a
-            Hugging Face model, or a saved .keras file. It is fine-tuned on the
-            labels, unless it classifies already.
-        data: The texts. 'docstrings': summaries of the installed packages'
-            functions, labelled by library, no download. Or a .tsv or .csv file,
-            a folder with train, dev and test as such files, or 'tfds:NAME',
-            such as tfds:glue/sst2.
+        teacher: The large model. 'embedded': a 2-layer BERT, or of images a
+            residual network, trained here from scratch, no download. Or a
+            KerasHub preset name (bert_base_en_uncased), a local folder with a
+            KerasHub preset or a Hugging Face model, or a saved .keras file. It
+            is fine-tuned on the labels, unless it classifies already.
+        data: The texts, or images. 'docstrings': summaries of the installed
+            packages' functions, labelled by library, no download. Or a .tsv or
+            .csv file, a folder with train, dev and test as such files, or
+            'tfds:NAME', such as tfds:glue/sst2. Images: 'digits', an .npz file,
+            or a folder with a folder for each class.
         student: One or more small models: convolutions, a recurrent network,
-            averaged n-grams, the teacher with fewer layers.
+            averaged n-grams, the teacher with fewer layers; of images a
+            residual network. auto: text_cnn, or conv_net.
         arms: What the students learn from. hard: labels alone, the control.
             mse: labels and the teacher's logits. kd: labels and its
             probabilities (KL divergence at a temperature, times its square).
-            hidden: kd, and the states between the layers (not for
-            text_cnn and ngram).
+            hidden: kd, and the states between the layers, or feature maps (not
+            for text_cnn and ngram). attention: kd, and where in an image the
+            feature maps are active (conv_net).
             annealing: its logits, scaled up step by step, then the labels.
             two_stage: the same stages without the scaling, the control of
             annealing. continuation: from the logits to the labels without a
@@ -49,7 +53,7 @@ class What:
 
     teacher: str = "embedded"
     data: str = "docstrings"
-    student: tuple[Literal[*STUDENTS], ...] = ("text_cnn",)
+    student: tuple[Literal["auto", *STUDENTS], ...] = ("auto",)
     arms: tuple[Arm, ...] | Auto = "auto"
     output: pathlib.Path = pathlib.Path("compared")
 
@@ -112,6 +116,7 @@ class Compare:
 
     what: What = What()
     texts: Texts = Texts()
+    images: Images = Images()
     transfer: Transfer = Transfer()
     teaching: Teaching = Teaching()
     learning: Learning = Learning()

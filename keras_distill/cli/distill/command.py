@@ -38,7 +38,8 @@ def run(options, screen):
         seeds = engine.as_seeds(choices.seeds(options.run.seeds))
 
     def student_for(task):
-        return choices.for_rows(students, options, task)[what.student]
+        (student,) = choices.for_rows(students, options, task).values()
+        return student
 
     def check(task, model):
         planned = distilling.cells(
@@ -72,7 +73,7 @@ def run(options, screen):
             student, recipe = tuned.student, tuned.recipe
             screen.line(f"tuned: {tuned}")
         settings = {
-            "student": what.student,
+            "student": next(iter(students)),
             **vars(student),
             "method": what.method,
             **choices.parameters(what.method),

@@ -7,6 +7,7 @@ from typing import Literal
 from keras_distill._kinds import RECIPES
 from keras_distill._kinds import STUDENTS
 from keras_distill.cli.shared.options import Auto
+from keras_distill.cli.shared.options import Images
 from keras_distill.cli.shared.options import Learning
 from keras_distill.cli.shared.options import Teaching
 from keras_distill.cli.shared.options import Texts
@@ -20,30 +21,33 @@ class What:
     """What is distilled into what, and where the results go.
 
     Args:
-        teacher: The large model. 'embedded': a 2-layer BERT, trained here from
-            scratch, no download. Or a KerasHub preset name
-            (bert_base_en_uncased), a local folder with a KerasHub preset or a
-            Hugging Face model, or a saved .keras file. It is fine-tuned on the
-            labels, unless it classifies already.
-        data: The texts. 'docstrings': summaries of the installed packages'
-            functions, labelled by library, no download. Or a .tsv or .csv file,
-            a folder with train, dev and test as such files, or 'tfds:NAME',
-            such as tfds:glue/sst2.
+        teacher: The large model. 'embedded': a 2-layer BERT, or of images a
+            residual network, trained here from scratch, no download. Or a
+            KerasHub preset name (bert_base_en_uncased), a local folder with a
+            KerasHub preset or a Hugging Face model, or a saved .keras file. It
+            is fine-tuned on the labels, unless it classifies already.
+        data: The texts, or images. 'docstrings': summaries of the installed
+            packages' functions, labelled by library, no download. Or a .tsv or
+            .csv file, a folder with train, dev and test as such files, or
+            'tfds:NAME', such as tfds:glue/sst2. Images: 'digits', an .npz file,
+            or a folder with a folder for each class.
         student: The small model: convolutions, a recurrent network, averaged
-            n-grams, or the teacher with fewer layers.
+            n-grams, or the teacher with fewer layers; of images a residual
+            network. auto: text_cnn, or conv_net.
         method: What the student imitates. kd: the teacher's probabilities (KL
             divergence at a temperature). mse: its logits. annealing: its
             logits, scaled up step by step, then the labels. two_stage: the same
             stages without the scaling. continuation: from the logits to the
             labels without a step. hidden: kd, and the states between the layers
-            (students bilstm and shrink).
+            (students bilstm and shrink), or feature maps (conv_net).
+            attention: kd, and where in an image the feature maps are active.
         output: Folder for models and report. The same command, run again,
             continues there after the last finished phase.
     """
 
     teacher: str = "embedded"
     data: str = "docstrings"
-    student: Literal[*STUDENTS] = "text_cnn"
+    student: Literal["auto", *STUDENTS] = "auto"
     method: Literal[*METHODS] = "kd"
     output: pathlib.Path = pathlib.Path("distilled")
 
@@ -103,6 +107,7 @@ class Distill:
 
     what: What = What()
     texts: Texts = Texts()
+    images: Images = Images()
     transfer: Transfer = Transfer()
     teaching: Teaching = Teaching()
     learning: Learning = Learning()

@@ -16,10 +16,11 @@ def show(report, what, screen):
         what: The options `What`.
         screen: `Screen`.
     """
+    name = report["settings"]["student"]
     screen.table(
-        f"Student {what.student}, alone and distilled ({what.method})."
+        f"Student {name}, alone and distilled ({what.method})."
         f"\nDev, test: {report['task']['measure']}, mean ± sd over seeds. "
-        "Size, ms: as TFLite, one text, one thread.",
+        f"Size, ms: as TFLite, one {report['task']['noun']}, one thread.",
         COLUMNS,
         rows(report),
     )

@@ -22,13 +22,21 @@ def preparation(options, students=()):
 
     Args:
         options: The options of a command.
-        students: Names of students that would learn from text made for them.
+        students: Names of students that would learn from text made for them,
+            `"auto"` among them or not.
     """
     values = {}
-    for group in (options.texts, options.transfer, options.teaching):
+    for group in (
+        *(options.texts, options.images),
+        *(options.transfer, options.teaching),
+    ):
         values |= vars(group)
-    kinds = [_kinds.load(_kinds.STUDENTS[name]) for name in students]
-    if values["transfer"] == AUTO and all(k.copies_layers for k in kinds):
+    # The student of `auto` copies none.
+    copies = [
+        name != AUTO and _kinds.load(_kinds.STUDENTS[name]).copies_layers
+        for name in students
+    ]
+    if values["transfer"] == AUTO and all(copies):
         # Copied layers know before their first step what such text would teach.
         values["transfer"] = None
     return Preparation(
@@ -43,7 +51,7 @@ def students(names, learning, prepared, recipes):
     """The students of the options.
 
     Args:
-        names: Names in `_kinds.STUDENTS`.
+        names: Names in `_kinds.STUDENTS`, or `"auto"`: the task's usual one.
         learning: `Learning`.
         prepared: `Preparation`.
         recipes: List of `Recipe` that each of them is trained with.
@@ -55,6 +63,8 @@ def students(names, learning, prepared, recipes):
         UsageError: An option is out of range, or no student has it; or a
             student cannot come from this teacher.
     """
+    usual = prepared.task_kind.student
+    names = [usual if name == AUTO else name for name in names]
     kinds = {name: _kinds.load(_kinds.STUDENTS[name]) for name in names}
     values = given(learning)
     _check_options(kinds, values)

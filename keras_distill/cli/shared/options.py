@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 from typing import Literal
 
+from keras_distill._kinds import AUGMENTATIONS
 from keras_distill._kinds import TASKS
 
 Auto = Literal["auto"]
@@ -28,10 +29,10 @@ class Texts:
             docstrings, else what holds 99 % of the train texts, at most 128.
         vocabulary: WordPiece vocabulary (vocab.txt) of a teacher in a .keras
             file that holds no tokenizer. None: a vocab.txt beside the file.
-        task: What is learnt: a class for each text, or for each pair of texts;
-            a score; any of several labels; or a tag for each word. auto: what
-            files and the label's column are called; of classes pairs where
-            there are two columns of text.
+        task: What is learnt: a class for each text, for each pair of texts, or
+            for each image; a score; any of several labels; or a tag for each
+            word. auto: what files and the label's column are called; of classes
+            pairs where there are two columns of text.
     """
 
     text_column: str | None = None
@@ -41,6 +42,24 @@ class Texts:
     sequence_length: int | Auto = "auto"
     vocabulary: pathlib.Path | None = None
     task: Literal["auto", *TASKS] = "auto"
+
+
+@dataclasses.dataclass(frozen=True)
+class Images:
+    """How images become numbers.
+
+    Args:
+        image_size: Height and width that images are brought to. auto: what a
+            teacher in a .keras file takes, else as they are, which must all be
+            of one size.
+        augmentation: What is done to train images in each step: moved by up to
+            an eighth, mirrored. auto: moved, and mirrored where a linear model
+            knows mirrored images as well. none: as they are; the teacher then
+            runs once for all.
+    """
+
+    image_size: int | Auto = AUTO
+    augmentation: Literal["auto", *AUGMENTATIONS] = AUTO
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,8 +109,10 @@ class Learning:
     Args:
         width: Width of the student: of embeddings and filters (text_cnn),
             embeddings and states (bilstm), embeddings and n-grams (ngram),
-            states (shrink). auto: 64, 128 with the embeddings of a pretrained
-            teacher, 32 for ngram, and the teacher's for shrink.
+            states (shrink), the first stage's channels (conv_net). auto: 64,
+            128 with the embeddings of a pretrained teacher, 32 for ngram, 16
+            for conv_net, and the teacher's for shrink.
+        depth: Layers of the student conv_net, 6 n + 2. auto: 8.
         embeddings: Where those of text_cnn, bilstm and ngram start. random: new
             ones. teacher: a copy of the teacher's, as wide as there; width is
             then that of filters, states or n-grams alone. auto: new ones for
@@ -106,16 +127,18 @@ class Learning:
             teacher, else none.
         layers: Layers of the student shrink. auto: half of the teacher's.
         epochs: Passes over the train part; all ways of training take as many
-            steps, and are scored on dev after each. auto: 10, 20 for ngram, and
-            4 for shrink; more with transfer text, half as many passes over all
-            of it; and up to 30, 10 for shrink, where the rows are few.
+            steps, and are scored on dev after each. auto: 10, 20 for ngram, 30
+            for conv_net, and 4 for shrink; more with transfer text, half as
+            many passes over all of it; and up to 30, 60 for conv_net, 10 for
+            shrink, where the rows are few.
         learning_rate: Peak learning rate of Adam. auto: 2e-3, 1e-3 with the
-            embeddings of a pretrained teacher, 5e-3 for ngram; for shrink the
-            teacher's, or 5e-5.
+            embeddings of a pretrained teacher, 5e-3 for ngram, 3e-3 for
+            conv_net; for shrink the teacher's, or 5e-5.
         batch_size: Texts in each step.
     """
 
     width: int | Auto = AUTO
+    depth: int | Auto = AUTO
     embeddings: Literal["auto", "random", "teacher"] = "auto"
     embedding_rank: int | None = None
     buckets: int | Auto = AUTO

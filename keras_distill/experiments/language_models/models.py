@@ -11,6 +11,7 @@ from keras_distill import students
 from keras_distill._backend import load_model
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
+from keras_distill.experiments import places
 from keras_distill.experiments import sources
 from keras_distill.experiments.language_models.settings import EMBEDDED
 from keras_distill.experiments.language_models.settings import SHRINK
@@ -143,7 +144,7 @@ def forget():
 
 
 def _load(source):
-    kind = sources.model_kind(source)
+    kind = places.model_kind(source)
     advice = (
         f"The model {source!r} cannot be loaded. It must be a causal language "
         "model that KerasHub knows: a preset name of keras.io/keras_hub/"

@@ -8,11 +8,11 @@ from keras_distill._checks import check_integer
 from keras_distill._checks import check_learning_rate
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
-from keras_distill.experiments import sources
+from keras_distill.experiments import places
 from keras_distill.experiments.preparation import DOCSTRINGS
 from keras_distill.experiments.preparation import packages
 
-EMBEDDED, SHRINK = sources.EMBEDDED, "shrink"
+EMBEDDED, SHRINK = places.EMBEDDED, "shrink"
 AUTO = "auto"
 SMOKE_ROWS = {"train": 96, "dev": 16}
 MOST = 10**6
@@ -113,11 +113,11 @@ class Settings:
             self._set("gkd_learning_rate", self.learning_rate / 2)
         with as_usage_error(ValueError, advice="See `--help`."):
             self._check_ranges()
-        sources.model_kind(self.teacher)
+        places.model_kind(self.teacher)
         if self.has_own_student:
-            sources.model_kind(self.student, "student")
+            places.model_kind(self.student, "student")
         if self.data != DOCSTRINGS:
-            sources.check_exists(
+            places.check_exists(
                 self.data,
                 "data",
                 "'docstrings', a .txt, .jsonl, .tsv or .csv file, or a folder "
@@ -144,9 +144,9 @@ class Settings:
         """The files and folders that are read, by name."""
         student = None
         if self.has_own_student:
-            student = sources.path_of(self.student, "student")
+            student = places.path_of(self.student, "student")
         return {
-            "teacher": sources.path_of(self.teacher),
+            "teacher": places.path_of(self.teacher),
             "student": student,
             "data": None if self.data == DOCSTRINGS else self.data,
         }
@@ -155,7 +155,7 @@ class Settings:
     def identities(self):
         """Dict from each input to what tells it from a changed one."""
         found = {
-            name: sources.contents({name: path})
+            name: places.contents({name: path})
             for name, path in self.inputs().items()
         }
         if self.data == DOCSTRINGS:

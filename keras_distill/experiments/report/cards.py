@@ -9,7 +9,7 @@ from keras_distill.export.markdown import escape
 
 LIMITS = (
     "It has been trained and scored on the data named above, and nowhere "
-    "else. Other texts, other languages and other times may give other "
+    "else. Other data, other languages and other times may give other "
     "results.",
     "It inherits what the teacher and the labels get wrong, and what they are "
     "biased towards. Nobody has looked for that here.",
@@ -71,13 +71,12 @@ def _teacher(facts, measure):
 
 def limits(ece, task):
     """What not to expect, in Markdown."""
-    width = task.encoded["test"].width
     told = [
         *LIMITS,
         f"Every {task.noun} gets an answer "
         f"({task.outputs_in_words(task.splits.label_names)}), whatever it is "
         "about.",
-        f"It reads the first {width} tokens of a {task.noun}.",
+        task.reads(),
     ]
     if ece is not None:
         told.append(
@@ -121,12 +120,13 @@ def _data(task, noun):
 
 
 def _training(found, name, row, entry):
+    noun = found["task"]["noun"]
     options = found["students"][name]
     position = row["seeds"].index(entry["seed"])
     return escape(
         f"Arm “{row['arm']}”: {row['learns_from']}. {row['labels']:,} labels, "
-        f"{row['texts']:,} texts; {row['steps']:,} steps of "
-        f"{options['batch_size']} texts, Adam, learning rate "
+        f"{row['texts']:,} {noun}s; {row['steps']:,} steps of "
+        f"{options['batch_size']} {noun}s, Adam, learning rate "
         f"{options['learning_rate']:g}. Seed {entry['seed']}, epoch "
         f"{row['best_epochs'][position]} of {options['epochs']}, the best on "
         "dev."

@@ -183,28 +183,28 @@ def measured(found, task, about):
         "seed and take the same number of steps: "
         + "; ".join(
             f"{name}: {rows_of[0]['steps']:,} steps of "
-            f"{found['students'][name]['batch_size']} texts, dev scored "
+            f"{found['students'][name]['batch_size']} {task.noun}s, dev scored "
             f"after each of {found['students'][name]['epochs']} epochs"
             for name, rows_of in _by_student(rows)
         )
         + ".",
         f"Dev and test: {task.measure}, x 100. The epoch with the best one on "
         "dev is kept. Test is scored once for each training.",
-        "Intervals: paired bootstrap, 10,000 replicates over test texts and "
+        "Intervals: paired bootstrap, 10,000 replicates over the test rows and "
         "seeds, both drawn with replacement. They are not corrected for the "
         "number of arms.",
         "ECE: expected calibration error, 15 bins of equal width. Agreement: "
         "share of predictions for test that student and teacher share; of "
         "scores their correlation.",
         "Seconds: the training of the student, dev included, without the "
-        "teacher's passes over the texts, on the machine below.",
+        "teacher's passes over the data, on the machine below.",
     ]
     if about.labels is not None:
         told.insert(
             2,
             f"Students see {about.labels:,} of the train labels, chosen by "
-            "the seed; arms with transfer also see the other train texts, "
-            "without their labels.",
+            "the seed; arms with transfer also see the other train "
+            f"{task.noun}s, without their labels.",
         )
     if about.cost_per_hour is not None:
         told.append(f"Cost: at {about.cost_per_hour:g} an hour.")
@@ -227,10 +227,9 @@ def measured(found, task, about):
 def _on_exports(found, task, about):
     if found["exports"]:
         return (
-            "Size and latency: the TFLite file of each student, float32; one "
-            f"text of {task.encoded['dev'].width} tokens, one thread, median "
-            "of 50 runs. All arms of a student have the same architecture "
-            "and so share one measurement."
+            "Size and latency: the TFLite file of each student, float32; "
+            f"{task.one_row()}, one thread, median of 50 runs. All arms of a "
+            "student have the same architecture and so share one measurement."
         )
     if not about.export:
         return "Not exported: no file sizes and no latencies."
@@ -262,6 +261,7 @@ def _task(task):
     return {
         "name": task.name,
         "rows": rows,
+        "noun": task.noun,
         "labelled_train_rows": task.labelled_train_rows,
         "transfer_rows": rows.get(TRANSFER, 0),
         "measure": task.measure,

@@ -164,7 +164,7 @@ def accuracy_and_latency(found):
         axes.grid(axis="y")
         axes.margins(x=0.12, y=0.12)
         _plain_log_ticks(axes)
-        axes.set_xlabel("milliseconds a text, one thread")
+        axes.set_xlabel(f"milliseconds a {found['task']['noun']}, one thread")
         axes.set_ylabel(f"{found['task']['measure']} on test, %")
         return svg(figure, "Accuracy against latency")
 

@@ -193,7 +193,7 @@ def arms(found):
     """Dict from each arm to what it learns from, in words."""
     return {
         row["arm"]: f"{row['learns_from']}. {count(row['labels'], 'label')}, "
-        f"{count(row['texts'], 'text')}."
+        f"{count(row['texts'], found['task']['noun'])}."
         for row in found["rows"]
     }
 

@@ -232,13 +232,13 @@ def _sources(cell, cells, best):
         found = results.difference(same_texts, best)
         sentences.append(
             "Against the teacher's predictions as hard labels on the same "
-            f"texts, its logits bring {_told(found)}."
+            f"rows, its logits bring {_told(found)}."
         )
     stripped = cell.arm.removesuffix(" + transfer")
     without = [f for f in cells if f.cell.arm == stripped]
     if stripped != cell.arm and results.paired(without, best):
         found = results.difference(without, best)
-        sentences.append(f"The transfer text itself brings {_told(found)}.")
+        sentences.append(f"The transfer set itself brings {_told(found)}.")
     return sentences
 
 
@@ -257,7 +257,7 @@ def _caveats(found, seeds):
         )
     if seeds == 1:
         sentences.append(
-            "One seed: the interval holds the chance of the test texts, not "
+            "One seed: the interval holds the chance of the test set, not "
             "that of the training. Run more seeds before you believe it."
         )
     elif seeds < FEW_SEEDS:

@@ -1,0 +1,117 @@
+"""The floor of tasks on images: principal components and a linear model."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from keras_distill import data
+from keras_distill.tasks import linear
+from keras_distill.tasks.linear_heads import Classes
+
+# Larger images are averaged to so many pixels, of which so many components.
+PIXELS, COMPONENTS = 32, 256
+# Inverse strengths of the penalty, of components of variance 1.
+STRENGTHS = (1e-4, 1e-2, 1.0)
+FITTED_ROWS = 20_000
+# Whether images may be mirrored is asked of so many rows. Who knows mirrored
+# images this much less well above chance is one that reads, or left is not
+# right.
+ASKED_ROWS, KEEPS = 2_000, 0.9
+
+
+def of_task(task, labels):
+    """A linear model of a task's images, on the labels that are there.
+
+    Args:
+        task: `ImageClassification`.
+        labels: Integer array, -1 where there is none.
+
+    Returns:
+        `linear.Scored`.
+    """
+    splits = task.splits
+    known = np.flatnonzero(data.has_label(labels))[:FITTED_ROWS]
+    model = _fitted(splits.train.images[known], labels[known], splits)
+    held = {part: getattr(splits, part).images for part in ("dev", "test")}
+    components = model.features[-2]
+    weights = model.heads.parameters(model.model) + sum(
+        array.size for array in (components.components_, components.mean_)
+    )
+    return linear.Scored(
+        {part: model.logits(images) for part, images in held.items()},
+        {
+            "model": f"principal components, {model.heads.name}",
+            "features": f"{components.n_components_} principal components",
+            **linear.size(weights, ()),
+            "latency_ms": linear.latency_ms(model.logits, held["dev"]),
+        },
+    )
+
+
+def may_be_mirrored(splits):
+    """Whether a linear model knows mirrored images about as well as others.
+
+    Args:
+        splits: `data.ImageSplits`.
+
+    Returns:
+        Boolean.
+    """
+    rows = np.flatnonzero(data.has_label(splits.train.labels))[:ASKED_ROWS]
+    train, dev = splits.train.take(rows), splits.dev
+    if len(np.unique(train.labels)) < 2:
+        return False
+    model = _fitted(train.images, train.labels, splits)
+    chance = np.bincount(dev.labels).max() / len(dev)
+    plain, mirrored = (
+        np.mean(model.logits(images).argmax(axis=-1) == dev.labels) - chance
+        for images in (dev.images, dev.images[:, :, ::-1])
+    )
+    return bool(mirrored >= KEEPS * plain)
+
+
+class _Model:
+    """Features of images, and a classifier of them."""
+
+    def __init__(self, features, heads, model):
+        self.features, self.heads, self.model = features, heads, model
+
+    def logits(self, images):
+        return self.heads.logits(
+            self.model, self.features.transform(_flat(images))
+        )
+
+
+def _fitted(images, labels, splits):
+    flat = _flat(images)
+    most = min(COMPONENTS, *flat.shape)
+    features = make_pipeline(
+        PCA(most, svd_solver="randomized", random_state=0), StandardScaler()
+    )
+    matrix, heads = features.fit_transform(flat), Classes(splits.num_classes)
+    best, found = -math.inf, None
+    for strength in STRENGTHS:
+        model = _Model(features, heads, heads.fit(matrix, labels, strength))
+        answers = model.logits(splits.dev.images).argmax(axis=-1)
+        value = np.mean(answers == splits.dev.labels)
+        if value > best:
+            best, found = value, model
+    return found
+
+
+def _flat(images):
+    """Images as rows of floats, large ones in fewer pixels."""
+    height, width = images.shape[1:3]
+    size = min(height, PIXELS), min(width, PIXELS)
+    if size != (height, width):
+        images = np.concatenate(
+            [
+                tf.image.resize(images[i : i + 256], size, method="area")
+                for i in range(0, len(images), 256)
+            ]
+        )
+    return images.reshape(len(images), -1).astype("float32") / 255

@@ -1,0 +1,28 @@
+"""Classifiers of KerasHub by their presets."""
+
+import pathlib
+
+from keras_distill import _files
+
+
+def classifier(kind, preset, num_outputs):
+    """A classifier without its preprocessor.
+
+    Args:
+        kind: `keras_hub.models.TextClassifier` or another such class.
+        preset: String, a preset's name or folder.
+        num_outputs: Integer, the classes of the task.
+
+    Returns:
+        Pair of the model, and whether it is of as many classes already: then
+        its head is kept, otherwise a new one is to be fine-tuned.
+    """
+    path = pathlib.Path(preset) / "task.json"
+    classes = None
+    if path.is_file():
+        classes = _files.read_json(path)["config"].get("num_classes")
+    knows = classes == num_outputs
+    options = {} if knows else {"num_classes": num_outputs}
+    model = kind.from_preset(preset, preprocessor=None, **options)
+    model.preprocessor = None
+    return model, knows
