@@ -19,6 +19,7 @@ STUDENTS = {
     "bilstm": "students.bilstm:BiLSTM",
     "ngram": "students.ngram:NGram",
     "conv_net": "students.conv_net:ConvNet",
+    "saved": "students.saved:Saved",
     "shrink": "students.shrink:Shrink",
 }
 # What may be done to train images in each step.

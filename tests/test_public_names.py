@@ -52,10 +52,9 @@ NAMES = {
         StandardizedKL TTM TotalVariation WSLD WTTM""",
     "recipes": """Recipe annealing attention continuation hard hidden kd mse
         two_stage""",
-    "students": """BiLSTM ConvNet Custom NGram Shrink Student TextCNN bilstm
-        bilstm_tagger cnn_tagger conv_net mean_pooled_classifier ngram
-        shrink
-        shrink_causal_lm siamese text_cnn token_classifier""",
+    "students": """BiLSTM ConvNet Custom NGram Saved Shrink Student TextCNN
+        bilstm bilstm_tagger cnn_tagger conv_net mean_pooled_classifier
+        ngram shrink shrink_causal_lm siamese text_cnn token_classifier""",
     "tasks": """ImageClassification MultiLabelClassification
         PairClassification Task
         TextClassification TextRegression TokenClassification""",

@@ -37,7 +37,7 @@ def from_arrays(path):
         ValueError: The file holds no such arrays.
     """
     try:
-        with np.load(path) as held:
+        with open(path, "rb") as file, np.load(file) as held:
             arrays = dict(held)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(

@@ -175,5 +175,5 @@ def _fitted(rows, size, channels):
             if channels == 3
             else tf.image.rgb_to_grayscale
         )
-        images = convert(images).numpy()
+        images = convert(tf.constant(images)).numpy()
     return list(zip(images, labels))

@@ -12,7 +12,7 @@ from keras_distill.export.markdown import escape
 
 FRONT = """---
 library_name: keras
-pipeline_tag: text-classification
+pipeline_tag: {pipeline_tag}
 tags:
 - knowledge-distillation
 ---
@@ -27,7 +27,15 @@ TOKENIZER_FILES = {
 SPELLING = ("lowercase", "strip_accents", "split_on_cjk", "add_prefix_space")
 
 
-def model_card(folder, title, sections, files, preprocessor=None, sides=1):
+def model_card(
+    folder,
+    title,
+    sections,
+    files,
+    preprocessor=None,
+    sides=1,
+    pipeline_tag="text-classification",
+):
     """Writes `README.md` beside exports: what they are, how to load them.
 
     The code under "How to load" runs in `folder` as it stands.
@@ -43,6 +51,7 @@ def model_card(folder, title, sections, files, preprocessor=None, sides=1):
         preprocessor: The KerasHub preprocessor of the student, which a
             `.tflite` file needs before it, or None for token ids.
         sides: Integer, 2 where it takes pairs of texts.
+        pipeline_tag: String, what hubs of models list it under.
 
     Returns:
         The path of the card.
@@ -65,7 +74,7 @@ def model_card(folder, title, sections, files, preprocessor=None, sides=1):
     True
     """
     folder = pathlib.Path(os.fspath(folder))
-    parts = [FRONT, f"# {escape(title)}", ""]
+    parts = [FRONT.format(pipeline_tag=pipeline_tag), f"# {escape(title)}", ""]
     for heading, text in sections.items():
         parts += [f"## {heading}", "", text.strip(), ""]
     if files:
@@ -148,6 +157,10 @@ def _saved_model(name, metadata):
 def _zeros(metadata, library):
     """Lines that make inputs of zeros, of 8 tokens where any length will do."""
     lines = ["inputs = {"]
+    if any(spec["dtype"] == "uint8" for spec in metadata["inputs"]):
+        lines.insert(
+            0, "# Instead of zeros an image, its colours from 0 to 255."
+        )
     for spec in metadata["inputs"]:
         shape = [1, *(size or 8 for size in spec["shape"][1:])]
         name = json.dumps(spec["name"])

@@ -199,24 +199,29 @@ class Task(InRuns):
         """Labels in the place of missing ones, from a teacher's outputs."""
         raise NotImplementedError
 
-    def check_teacher(self, model):
-        """Raises `ValueError` unless its outputs are those of the task."""
+    def check_teacher(self, model, who="teacher"):
+        """Raises `ValueError` unless a model's outputs are those of the task.
+
+        Args:
+            model: `keras.Model`.
+            who: String, what the model is.
+        """
         row = self.encoded["dev"].take(slice(1)).inputs
         shape = tuple(np.shape(model(row)))
         if shape[1:] != self.logits_shape:
             raise ValueError(
-                f"The teacher must give {self.num_outputs} logits, "
-                f"{self.logits_in_words()}. Received: a teacher with the "
-                f"output shape {shape}"
+                f"The {who} must give {self.num_outputs} logits, "
+                f"{self.logits_in_words()}. Received: a {who} with the output "
+                f"shape {shape}"
             )
 
     def logits_in_words(self):
         """What each logit is for."""
         return f"one for each of {some(self.splits.label_names)}"
 
-    def adapted(self, teacher):
-        """A teacher of the user's as a model of this task's inputs."""
-        return teacher
+    def adapted(self, model):
+        """A model of the user's as one of this task's inputs."""
+        return model
 
     def student_model(self, student, teacher):
         """The model of a `students.Student` that is made for a kind of input.

@@ -11,6 +11,7 @@ from keras import ops
 from keras_distill import _files
 from keras_distill import data
 from keras_distill import students
+from keras_distill._backend import symbolic_inputs
 from keras_distill.augment import images as augmenting
 from keras_distill.tasks import presets
 from keras_distill.tasks.base import PARTS
@@ -51,6 +52,7 @@ class ImageClassification(ClassTask):
     files = (IMAGES, NAMES)
     options = decides = ("image_size", "augmentation")
     noun, student = "image", "conv_net"
+    pipeline_tag = "image-classification"
 
     def __init__(self, splits, augmentation=AUTO, **details):
         if augmentation == AUTO:
@@ -195,16 +197,23 @@ class ImageClassification(ClassTask):
             "must be brought to that."
         )
 
-    def adapted(self, teacher):
-        """The teacher as a model of the input `images`, uint8."""
-        (tensor,) = teacher.inputs
-        logits = teacher.outputs[0]
+    def adapted(self, model):
+        """A model of the user's as one of the input `images`, uint8."""
+        if symbolic_inputs(model) is None:
+            raise ValueError(
+                "A model of images must be functional or Sequential, with one "
+                "input [batch, height, width, channels]. Wrap a subclassed one "
+                "in `keras.Model(inputs, model(inputs))`. Received: "
+                f"{type(model).__name__}"
+            )
+        (tensor,) = model.inputs
+        logits = model.outputs[0]
         if tensor.name != INPUT or tensor.dtype != "uint8":
             images = keras.Input(self.image_shape, dtype="uint8", name=INPUT)
-            logits = teacher(ops.cast(images, tensor.dtype))
+            logits = model(ops.cast(images, tensor.dtype))
             tensor = images
         # Of a tensor alone Keras would warn that batches are dicts.
-        return keras.Model({INPUT: tensor}, logits, name=teacher.name)
+        return keras.Model({INPUT: tensor}, logits, name=model.name)
 
     def student_model(self, student, teacher):
         """The model of a `students.Student` for images."""
@@ -271,7 +280,7 @@ class ImageClassification(ClassTask):
 
 def _input_shape(model):
     """Height, width, channels that a model takes; None where any will do."""
-    shapes = [tuple(tensor.shape[1:]) for tensor in model.inputs]
+    shapes = [tuple(tensor.shape[1:]) for tensor in model.inputs or ()]
     if len(shapes) != 1 or len(shapes[0]) != 3:
         raise ValueError(
             "A teacher of images must have one input [batch, height, width, "

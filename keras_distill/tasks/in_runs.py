@@ -9,6 +9,8 @@ class InRuns:
     # The kind of `data.Splits`; the options of `experiments.Preparation` that
     # are for it; the files that a run keeps of it; and its usual student.
     splits_kind, options, files, student = None, (), (), None
+    # What hubs of models list its students under.
+    pipeline_tag = "text-classification"
     # Those of the options that the data decide where they are `"auto"`.
     decides = ()
     # Whether a teacher brings what makes its inputs of the data.

@@ -57,6 +57,18 @@ class Classes:
         )
 
 
+class DenseClasses(Classes):
+    """One distribution over all classes, of few features without zeros."""
+
+    def fit(self, matrix, labels, strength):
+        """A classifier of the rows of a matrix."""
+        return LogisticRegression(C=strength, max_iter=300).fit(matrix, labels)
+
+    def parameters(self, model):
+        """Integer, the number of weights."""
+        return model.coef_.size + model.intercept_.size
+
+
 @dataclasses.dataclass(frozen=True)
 class Labels:
     """Each label by a logistic regression of its own."""

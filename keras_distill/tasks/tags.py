@@ -49,6 +49,7 @@ class TokenClassification(TextTask):
 
     splits_kind = data.TagSplits
     measure = "entity F1"
+    pipeline_tag = "token-classification"
     further = {
         "macro_f1": ("Macro F1 %", "the mean of the types' F1"),
         "words": ("Words %", "words with the right tag"),

@@ -34,6 +34,15 @@ def run(options, screen):
         UsageError: The options, the data or the teacher are wrong.
     """
     chosen = choices.preparation(options)
+    if "augmentation" in chosen.task_kind.options and (
+        chosen.augmentation != "none"
+    ):
+        raise UsageError(
+            "A cache holds what the teacher says of images as they are; where "
+            "they change in each step it must look again. Add "
+            "`--augmentation none`. Received: "
+            f"augmentation={chosen.augmentation}"
+        )
     flags = beam_flags(options.beam)
     with as_usage_error(ValueError, advice="See `--help`."):
         check_integer("batch_size", options.run.batch_size, 1, 10**6)

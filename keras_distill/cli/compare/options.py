@@ -34,7 +34,7 @@ class What:
             or a folder with a folder for each class.
         student: One or more small models: convolutions, a recurrent network,
             averaged n-grams, the teacher with fewer layers; of images a
-            residual network. auto: text_cnn, or conv_net.
+            residual network; or a model in a file. auto: text_cnn, or conv_net.
         arms: What the students learn from. hard: labels alone, the control.
             mse: labels and the teacher's logits. kd: labels and its
             probabilities (KL divergence at a temperature, times its square).

@@ -33,7 +33,7 @@ class What:
             or a folder with a folder for each class.
         student: The small model: convolutions, a recurrent network, averaged
             n-grams, or the teacher with fewer layers; of images a residual
-            network. auto: text_cnn, or conv_net.
+            network; or a model in a file. auto: text_cnn, or conv_net.
         method: What the student imitates. kd: the teacher's probabilities (KL
             divergence at a temperature). mse: its logits. annealing: its
             logits, scaled up step by step, then the labels. two_stage: the same

@@ -126,6 +126,8 @@ class Learning:
             text_cnn. None: convolutions alone. auto: 16384 with the embedded
             teacher, else none.
         layers: Layers of the student shrink. auto: half of the teacher's.
+        student_file: The .keras file of the student saved, such as a pruned
+            teacher: it goes on from its weights. Its inputs are the teacher's.
         epochs: Passes over the train part; all ways of training take as many
             steps, and are scored on dev after each. auto: 10, 20 for ngram, 30
             for conv_net, and 4 for shrink; more with transfer text, half as
@@ -144,6 +146,7 @@ class Learning:
     buckets: int | Auto = AUTO
     ngram_buckets: int | None | Auto = AUTO
     layers: int | Auto = AUTO
+    student_file: pathlib.Path | None = None
     epochs: int | Auto = AUTO
     learning_rate: float | Auto = AUTO
     batch_size: int = 64

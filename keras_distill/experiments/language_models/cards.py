@@ -28,6 +28,9 @@ student = {call}
 ```"""
 
 
+TAG = "text-generation"
+
+
 def write(report, folder):
     """Writes `README.md` beside the distilled student.
 
@@ -66,7 +69,9 @@ def write(report, folder):
         ),
     }
     title = f"Causal language model for {report['settings']['data']}"
-    return model_card(path if is_preset else folder, title, sections, ())
+    return model_card(
+        path if is_preset else folder, title, sections, (), pipeline_tag=TAG
+    )
 
 
 def _data(report):

@@ -54,10 +54,14 @@ def _write_cards(folder, title, sections, files, task):
         for form, file in files.items()
         if "refused" not in file and form != "int8"
     ]
-    model_card(folder, title, sections, made, task.preprocessor, task.sides)
+    tag = task.pipeline_tag
+    model_card(
+        *(folder, title, sections, made),
+        *(task.preprocessor, task.sides, tag),
+    )
     for name in made:
         if (folder / name).is_dir():
-            model_card(folder / name, title, sections, ["."])
+            model_card(folder / name, title, sections, ["."], pipeline_tag=tag)
 
 
 def _teacher(facts, measure):
