@@ -34,6 +34,13 @@ LINES = {
         rf"3\s+1\s+1.0\s+{SHARE}$",
         rf"student test accuracy: {SHARE}$",
     ],
+    "images": [
+        r"1,452 images, shift$",
+        *(
+            rf"{name} +{SHARE}$"
+            for name in ("teacher", "hard labels", "KD", "KD and hidden states")
+        ),
+    ],
     "several_labels": [
         r"(micro F1|Pearson) on test$",
         *(
@@ -53,6 +60,13 @@ LINES = {
 }
 OPTIONS = {
     "annealing_kd": [[], ["--control", "one_stage"]],
+    "images": [
+        r"1,452 images, shift$",
+        *(
+            rf"{name} +{SHARE}$"
+            for name in ("teacher", "hard labels", "KD", "KD and hidden states")
+        ),
+    ],
     "several_labels": [[], ["--scores"]],
 }
 RUNS = [
