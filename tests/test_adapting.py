@@ -6,6 +6,7 @@ import pytest
 import tiny_text
 
 from keras_distill._errors import UsageError
+from keras_distill.experiments import Preparation
 from keras_distill.experiments import adapting
 from keras_distill.experiments import training
 from keras_distill.experiments.host_schedule import HostSchedule
@@ -167,3 +168,39 @@ def test_it_learns_and_does_so_again(task):
         found.append(model.get_weights())
     for one, other in zip(*found):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("epochs", [2, None])
+def test_a_teacher_may_see_no_more_labels_than_the_student(epochs, monkeypatch):
+    task = tiny_text.task()
+    seen = []
+    batches = training.batches
+
+    def spy(rows, *args, **kwargs):
+        seen.append(rows)
+        return batches(rows, *args, **kwargs)
+
+    monkeypatch.setattr(training, "batches", spy)
+    for labels, sees in ((6, "student"), (6, "all"), (None, "student")):
+        chosen = Preparation(
+            data="docstrings",
+            labels=labels or "all",
+            teacher_labels=sees,
+            teacher_epochs=epochs,
+            teacher_learning_rate=0.01,
+            teacher_minutes=0.01,
+        )
+        model = tiny_text.network()
+        seen.clear()
+        adapting.fine_tuned(model, task, chosen, knows=False)
+        few = sees == "student" and labels is not None
+        assert {len(rows) for rows in seen} == {6 if few else 24}
+        if few:
+            kept = np.flatnonzero(task.labels(6, 0) >= 0)
+            ids = task.encoded["train"].take(kept).inputs["token_ids"]
+            np.testing.assert_array_equal(seen[0].inputs["token_ids"], ids)
+
+
+def test_whose_labels_a_teacher_sees_is_one_of_two():
+    with pytest.raises(UsageError, match="teacher_labels.*'few'"):
+        Preparation(data="docstrings", teacher_labels="few")

@@ -559,3 +559,25 @@ def _failed(result):
     )
     kept = {k: v for k, v in result.items() if k not in gone}
     return {**kept, "best_epoch": None, "failed": "it is NaN"}
+
+
+def test_details_are_of_no_reference():
+    rows = [
+        {
+            "student": "S",
+            "arm": arm,
+            "role": role,
+            "seeds": [3],
+            "failed": {},
+            "dev_score": {"mean": value},
+            "test_score": {"values": [value]},
+            "details": [[{"label": arm}]],
+        }
+        for arm, role, value in (
+            ("hard", "control", 0.5),
+            ("KD", "arm", 0.6),
+            ("all labels", "reference", 0.9),
+        )
+    ]
+    (found,) = tables.in_detail({"rows": rows})
+    assert found == {"title": "S, KD, seed 3", "rows": [{"label": "KD"}]}

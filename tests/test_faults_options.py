@@ -63,9 +63,9 @@ WITH = {
     ("gkd", "layers"): {"student": "shrink"},
     ("distill", "depth"): {"student": "conv_net", **IMAGES},
     ("compare", "depth"): {"student": ("conv_net",), **IMAGES},
-    **{
-        (name, "image_size"): IMAGES for name in ("distill", "compare", "cache")
-    },
+    ("distill", "image_size"): IMAGES,
+    ("compare", "image_size"): IMAGES,
+    ("cache", "image_size"): {**IMAGES, "augmentation": "none"},
 }
 SANE = {
     "sequence_length": 8,

@@ -22,6 +22,7 @@ FEWEST_TRIAL_STEPS = 30
 # What tells how long a step takes, where there is nothing to choose.
 TIMED_STEPS = 8
 UNLIMITED = Limit()
+SAME = "student"
 # A trial is noisy: of rates that are about equally good, the lowest.
 ABOUT_EQUAL = 0.005
 # The first cycle takes so many passes, but not fewer steps than that, unless
@@ -70,11 +71,14 @@ def fine_tuned(model, task, preparation, knows, watcher=None):
     if epochs == 0 or (epochs is None and knows):
         return {"epochs": 0, "best_epoch": None}
     rate, rows = chosen.teacher_learning_rate, chosen.teacher_batch_size
+    labels = None
+    if chosen.teacher_labels == SAME and chosen.labels is not None:
+        labels = task.labels(chosen.labels, teaching.SEED)
     if epochs is None and chosen.smoke:
         epochs, rate = teaching.EPOCHS, rate or chosen.usual_learning_rate
     if epochs is not None:
         best = teaching.fine_tune(
-            model, task, epochs, rate, rows, watcher=watcher
+            model, task, epochs, rate, rows, watcher=watcher, labels=labels
         )
         return {"epochs": epochs, "best_epoch": best}
     is_new = chosen.source.is_new
@@ -87,6 +91,7 @@ def fine_tuned(model, task, preparation, knows, watcher=None):
         chosen.teacher_minutes,
         teaching.SEED,
         watcher,
+        labels,
     )
     return dataclasses.asdict(found)
 
@@ -109,7 +114,14 @@ def summary(result):
 
 
 def fine_tune_adaptively(
-    model, task, rates, batch_size=32, minutes=10.0, seed=0, watcher=None
+    model,
+    task,
+    rates,
+    batch_size=32,
+    minutes=10.0,
+    seed=0,
+    watcher=None,
+    labels=None,
 ):
     """Fine-tunes a model for as long as dev improves; AdamW with warm-up.
 
@@ -128,6 +140,8 @@ def fine_tune_adaptively(
         minutes: Float, the most that all of it may take, about.
         seed: Integer, of the order of the rows and of dropped units.
         watcher: `Watcher`, or None.
+        labels: Array, the train labels that it may see, as `Task.labels`
+            gives them. None: all.
 
     Returns:
         `Adapted`.
@@ -147,7 +161,8 @@ def fine_tune_adaptively(
     >>> fine_tune_adaptively(model, task, rates=(0.01,), batch_size=8).epochs
     20.0
     """
-    run = _Run(model, task, batch_size, minutes, seed, watcher)
+    rows = teaching.labelled_rows(task, labels)
+    run = _Run(model, task, rows, batch_size, minutes, seed, watcher)
     rate, tried = run.choose(rates)
     run.restart()
     wanted = min(
@@ -180,8 +195,7 @@ def fine_tune_adaptively(
 class _Run:
     """A model, its rows, the time that is left, and the best weights so far."""
 
-    def __init__(self, model, task, batch_size, minutes, seed, watcher):
-        rows = teaching.labelled_rows(task)
+    def __init__(self, model, task, rows, batch_size, minutes, seed, watcher):
         self.pass_steps = math.ceil(len(rows) / batch_size)
         self.steps = self.best_steps = 0
         # Whether the last scoring of the last cycle was the best one.

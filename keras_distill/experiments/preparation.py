@@ -66,6 +66,8 @@ class Preparation:
             embedded teacher, else 5e-5.
         teacher_minutes: Float, the most that an adaptive fine-tuning takes.
         teacher_batch_size: Integer.
+        teacher_labels: String, whose labels it sees: `"all"`, or `"student"`,
+            no more than a student of the seed 0, as where there are no others.
         smoke: Boolean. Tiny models on a few rows.
         task: String, a name in `_kinds.TASKS`, or `"auto"`: what files and the
             names of columns tell, else `"text"`.
@@ -99,6 +101,7 @@ class Preparation:
     teacher_learning_rate: float | str | None = AUTO
     teacher_minutes: float = 10.0
     teacher_batch_size: int = 32
+    teacher_labels: str = "all"
     smoke: bool = False
     task: str = AUTO
     image_size: int | str = AUTO
@@ -206,6 +209,7 @@ class Preparation:
             check_integer("labels", self.labels, minimum=1)
         if self.teacher_epochs is not None:
             check_integer("teacher_epochs", self.teacher_epochs, 0, 10**6)
+        check_choice("teacher_labels", self.teacher_labels, ("all", "student"))
         check_between("teacher_minutes", self.teacher_minutes, 0.01, 10**6)
         if self.teacher_learning_rate is not None:
             check_learning_rate(

@@ -152,6 +152,7 @@ class Prepared:
                     "teacher_learning_rate",
                     "teacher_batch_size",
                     "teacher_minutes",
+                    *self._few_labels(),
                 ),
                 needs=("data",),
                 run=functools.partial(self._teach, watcher, check),
@@ -172,6 +173,10 @@ class Prepared:
                 )
             )
         return found
+
+    def _few_labels(self):
+        few = self.preparation.teacher_labels == adapting.SAME
+        return ("teacher_labels", "labels") if few else ()
 
     def _forget(self):
         """What was loaded is loaded again, from what is written now."""

@@ -115,6 +115,7 @@ def fine_tune(
     batch_size=32,
     seed=SEED,
     watcher=None,
+    labels=None,
 ):
     """Fine-tunes a model on the labels of a task: AdamW with warm-up.
 
@@ -129,6 +130,8 @@ def fine_tune(
         batch_size: Integer.
         seed: Integer, of the order of the rows and of dropped units.
         watcher: `Watcher`, or None.
+        labels: Array, the train labels that it may see, as `Task.labels`
+            gives them. None: all.
 
     Returns:
         Integer, the number of the best epoch, from 1 on.
@@ -137,7 +140,7 @@ def fine_tune(
         UsageError: No epoch gave finite logits.
     """
     keras.utils.set_random_seed(seed)
-    labelled = labelled_rows(task)
+    labelled = labelled_rows(task, labels)
     steps = math.ceil(len(labelled) / batch_size)
     optimizer = keras.optimizers.AdamW(
         training.warm_up_and_decay(learning_rate, epochs * steps),
@@ -157,9 +160,16 @@ def fine_tune(
     return best.epoch
 
 
-def labelled_rows(task):
-    """The rows of train that have a label, `data.EncodedDataset`."""
+def labelled_rows(task, labels=None):
+    """The rows of train that have a label, `data.EncodedDataset`.
+
+    Args:
+        task: `Task`.
+        labels: Array, the train labels that may be seen. None: all.
+    """
     rows = task.encoded["train"]
+    if labels is not None:
+        rows = rows.with_labels(labels)
     return rows.take(np.flatnonzero(data.has_label(rows.labels)))
 
 

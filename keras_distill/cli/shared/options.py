@@ -94,12 +94,15 @@ class Teaching:
         teacher_minutes: The most time that choosing the rate and fine-tuning
             may take, where the epochs are auto.
         teacher_batch_size: Texts in each step.
+        teacher_labels: Whose labels it sees. all: all that there are. student:
+            those that a student of the seed 0 sees, see labels.
     """
 
     teacher_epochs: int | Auto = "auto"
     teacher_learning_rate: float | Auto = "auto"
     teacher_minutes: float = 10.0
     teacher_batch_size: int = 32
+    teacher_labels: Literal["all", "student"] = "all"
 
 
 @dataclasses.dataclass(frozen=True)

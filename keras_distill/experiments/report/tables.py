@@ -3,6 +3,7 @@
 import itertools
 import statistics
 
+from keras_distill.experiments.cells import REFERENCE
 from keras_distill.experiments.exports import size
 from keras_distill.experiments.report import baselines
 from keras_distill.experiments.report import verdict
@@ -125,6 +126,8 @@ def legend(found):
 def in_detail(found):
     """What a task tells of each label, of the best arm of each student.
 
+    References, which see more labels than the others, are left out.
+
     Args:
         found: Dict, from `report.build`.
 
@@ -133,6 +136,8 @@ def in_detail(found):
     """
     best = {}
     for row in sound(found["rows"]):
+        if row["role"] == REFERENCE:
+            continue
         held = best.setdefault(row["student"], row)
         if row["dev_score"]["mean"] > held["dev_score"]["mean"]:
             best[row["student"]] = row
