@@ -20,6 +20,7 @@ from keras_distill.augment import images as augmenting
 from keras_distill.cli import main
 from keras_distill.data import image_arrays
 from keras_distill.experiments import Preparation
+from keras_distill.experiments import TeacherSource
 from keras_distill.experiments import distilling
 from keras_distill.experiments import engine
 from keras_distill.experiments import training
@@ -383,19 +384,21 @@ def test_conv_nets_are_for_images():
 
 
 def plain_teacher(kind):
-    """A model of float images with an input of its own name."""
+    """A model of float images, of an own name, of one class in any range."""
     layers = [
         keras.layers.Rescaling(1 / 255),
         keras.layers.Conv2D(4, 3, padding="same", activation="relu"),
         keras.layers.GlobalAveragePooling2D(),
         keras.layers.Dense(2),
     ]
-    if kind == "Sequential":
-        return keras.Sequential([keras.Input(tiny_images.SHAPE), *layers])
     x = inputs = keras.Input(tiny_images.SHAPE, name="picture")
-    for layer in layers:
-        x = layer(x)
-    return keras.Model(inputs, x)
+    model = keras.Sequential([inputs, *layers])
+    if kind == "functional":
+        for layer in layers:
+            x = layer(x)
+        model = keras.Model(inputs, x)
+    layers[-1].bias.assign([5.0, -5.0])
+    return model
 
 
 @pytest.mark.parametrize("kind", ["Sequential", "functional"])
@@ -413,6 +416,27 @@ def test_any_model_of_images_is_taken(task, kind, tmp_path):
     assert kd.feature_maps(adapted)[-1].layer.output.shape == (None, 8, 8, 4)
 
 
+@pytest.mark.parametrize(
+    ("scale", "offset"), [(1.0, 0.0), (1 / 255, 0.0), (1 / 127.5, -1.0)]
+)
+def test_the_range_that_a_model_was_trained_on_is_found(task, scale, offset):
+    """Of images that the first half's brightness tells apart."""
+    inputs = keras.Input(tiny_images.SHAPE)
+    # Far from these values every image is of one class.
+    x = keras.layers.Rescaling(1 / scale, -offset / scale)(inputs)
+    left, top = x[:, :, :4], x[:, :4]
+    means = [keras.ops.mean(half, axis=(1, 2, 3)) for half in (left, top)]
+    bias = -1e-3 * keras.ops.square(keras.ops.mean(x, axis=(1, 2, 3)) - 90)
+    logits = keras.ops.stack([means[0] + 9 * bias, means[1]], axis=-1)
+    model = keras.Model(inputs, logits)
+    known = task.adapted(model)
+    found = training.predict(known, task.encoded["test"])
+    assert task.score({"test": found}, "test") == 1.0
+    images = task.splits.test.images * scale + offset
+    expected = model.predict(images.astype("float32"), verbose=0)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
 def test_other_models_are_refused(task):
     class Subclassed(keras.Model):
         def call(self, x):
@@ -420,6 +444,9 @@ def test_other_models_are_refused(task):
 
     with pytest.raises(ValueError, match="functional or Sequential"):
         task.adapted(Subclassed())
+    flat = keras.Sequential([keras.Input((192,)), keras.layers.Dense(2)])
+    with pytest.raises(ValueError, match=r"one input .*\(192,\)"):
+        task.adapted(flat)
     with pytest.raises(ValueError, match="must give 2 logits.*left"):
         task.check_teacher(
             task.adapted(students.conv_net(3, tiny_images.SHAPE, 2))
@@ -475,6 +502,13 @@ def test_presets_bring_size_and_scale(task, preset):
     expected = model.predict(images, verbose=0)
     logits = training.predict(found, task.encoded["dev"])
     np.testing.assert_allclose(logits, expected, rtol=1e-3, atol=1e-4)
+    # The same from a .keras file, where the converter lies in the task.
+    model.save(folder.parent / "task.keras")
+    source = TeacherSource(str(folder.parent / "task.keras"))
+    loaded, knows = source.build(task)
+    assert knows
+    again = training.predict(loaded, task.encoded["dev"])
+    np.testing.assert_allclose(again, logits, rtol=1e-5, atol=1e-5)
     three = data.ImageSplits(
         *(task.splits.train, task.splits.dev, task.splits.test),
         label_names=["left", "top", "none"],

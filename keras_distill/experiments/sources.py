@@ -149,7 +149,9 @@ class TeacherSource:
             # Anew: its dropout draws a seed as it is made, and a fine-tuning
             # must not change the model that `_saved` keeps.
             with as_usage_error(*LOADING, advice=self._received()):
-                model = task.adapted(training.load(self.source))
+                model = load_model(self.source)
+                layer = training.take_preprocessor(model)
+                model = task.adapted(model, layer)
                 task.check_teacher(model)
             return model, True
         with as_usage_error(*LOADING, advice=self._advice()):

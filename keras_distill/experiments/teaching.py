@@ -50,12 +50,15 @@ class Teacher:
 
         Args:
             task: `Task`.
-            model: `keras.Model` from the task's inputs to logits.
+            model: `keras.Model` from the task's inputs to logits, or what
+                `Task.adapted` makes one of.
             source: String, what reports call it.
 
         Returns:
             `Teacher`.
         """
+        with as_usage_error(ValueError):
+            model = task.adapted(model)
         return cls(
             {
                 part: training.predict(model, rows).astype("float32")

@@ -184,7 +184,8 @@ class Custom(Student):
             )
 
     def build(self, task, teacher):
-        return self.builder(task, teacher)
+        model = self.builder(task, teacher)
+        return task.adapted(model) if isinstance(model, keras.Model) else model
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -207,7 +207,9 @@ class Task(InRuns):
             who: String, what the model is.
         """
         row = self.encoded["dev"].take(slice(1)).inputs
-        shape = tuple(np.shape(model(row)))
+        # Some layers of Keras, such as `Resizing`, take a call that does not
+        # say so for one of a training, and so do all that come after them.
+        shape = tuple(np.shape(model(row, training=False)))
         if shape[1:] != self.logits_shape:
             raise ValueError(
                 f"The {who} must give {self.num_outputs} logits, "
@@ -219,8 +221,14 @@ class Task(InRuns):
         """What each logit is for."""
         return f"one for each of {some(self.splits.label_names)}"
 
-    def adapted(self, model):
-        """A model of the user's as one of this task's inputs."""
+    def adapted(self, model, preprocessor=None):
+        """A model of the user's as one of this task's inputs.
+
+        Args:
+            model: `keras.Model`.
+            preprocessor: The preprocessor of KerasHub that was in it, or None.
+        """
+        del preprocessor
         return model
 
     def student_model(self, student, teacher):

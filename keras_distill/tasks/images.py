@@ -3,24 +3,23 @@
 import dataclasses
 import pathlib
 
-import keras
 import keras_hub
 import numpy as np
-from keras import ops
 
 from keras_distill import _files
 from keras_distill import data
 from keras_distill import students
-from keras_distill._backend import symbolic_inputs
 from keras_distill.augment import images as augmenting
+from keras_distill.tasks import image_models
 from keras_distill.tasks import presets
 from keras_distill.tasks.base import PARTS
 from keras_distill.tasks.classes import ClassTask
+from keras_distill.tasks.image_models import INPUT
 from keras_distill.tasks.kept_texts import few
 
 IMAGES = pathlib.Path("data") / "images.npz"
 NAMES = pathlib.Path("data") / "images.json"
-INPUT, AUTO = "images", "auto"
+AUTO = "auto"
 SMOKE_ROWS = {"train": 120, "dev": 40, "test": 40}
 # Channels and layers of the teacher from scratch.
 EMBEDDED, SMOKE = (32, 20), (4, 8)
@@ -83,7 +82,9 @@ class ImageClassification(ClassTask):
         if chosen.image_size != AUTO:
             size = (chosen.image_size, chosen.image_size)
         if chosen.source.saved is not None:
-            height, width, channels = _input_shape(chosen.source.saved)
+            height, width, channels = image_models.input_shape(
+                chosen.source.saved
+            )
             if size is not None and (height, width) not in (
                 size,
                 (None, None),
@@ -197,23 +198,12 @@ class ImageClassification(ClassTask):
             "must be brought to that."
         )
 
-    def adapted(self, model):
-        """A model of the user's as one of the input `images`, uint8."""
-        if symbolic_inputs(model) is None:
-            raise ValueError(
-                "A model of images must be functional or Sequential, with one "
-                "input [batch, height, width, channels]. Wrap a subclassed one "
-                "in `keras.Model(inputs, model(inputs))`. Received: "
-                f"{type(model).__name__}"
-            )
-        (tensor,) = model.inputs
-        logits = model.outputs[0]
-        if tensor.name != INPUT or tensor.dtype != "uint8":
-            images = keras.Input(self.image_shape, dtype="uint8", name=INPUT)
-            logits = model(ops.cast(images, tensor.dtype))
-            tensor = images
-        # Of a tensor alone Keras would warn that batches are dicts.
-        return keras.Model({INPUT: tensor}, logits, name=model.name)
+    def adapted(self, model, preprocessor=None):
+        """A model of the user's as one of the input `images`, uint8.
+
+        As `image_models.adapted`.
+        """
+        return image_models.adapted(model, self.splits, preprocessor)
 
     def student_model(self, student, teacher):
         """The model of a `students.Student` for images."""
@@ -241,20 +231,8 @@ class ImageClassification(ClassTask):
         kind = keras_hub.models.ImageClassifier
         model, knows = presets.classifier(kind, preset, self.num_outputs)
         converter = keras_hub.layers.ImageConverter.from_preset(preset)
-        return self._converted(model, converter), knows
-
-    def _converted(self, model, converter):
-        """A model with what its converter does to images inside it."""
-        images = keras.Input(self.image_shape, dtype="uint8", name=INPUT)
-        x = ops.cast(images, keras.config.floatx())
-        if self.image_shape[-1] == 1:
-            x = ops.repeat(x, 3, axis=-1)
-        if converter.image_size is not None:
-            x = keras.layers.Resizing(*converter.image_size)(x)
-        scale = 1.0 if converter.scale is None else converter.scale
-        offset = 0.0 if converter.offset is None else converter.offset
-        x = keras.layers.Rescaling(scale, offset)(x)
-        return keras.Model({INPUT: images}, model(x), name=model.name)
+        model = image_models.converted(model, self.image_shape, converter)
+        return model, knows
 
     @staticmethod
     def preset_names():
@@ -276,14 +254,3 @@ class ImageClassification(ClassTask):
     def raw_examples(self, count):
         """The first images of dev."""
         return self.splits.dev.images[:count]
-
-
-def _input_shape(model):
-    """Height, width, channels that a model takes; None where any will do."""
-    shapes = [tuple(tensor.shape[1:]) for tensor in model.inputs or ()]
-    if len(shapes) != 1 or len(shapes[0]) != 3:
-        raise ValueError(
-            "A teacher of images must have one input [batch, height, width, "
-            f"channels]. Received: inputs of shape {shapes}"
-        )
-    return shapes[0]
