@@ -49,7 +49,9 @@ class Curves:
         return {}
 
 
-def adapt(task, monkeypatch, scores, rates, minutes=10.0, seconds=1e-6):
+def adapt(
+    task, monkeypatch, scores, rates, minutes=10.0, seconds=1e-6, enough=0
+):
     curves = Curves(scores, seconds)
     model = tiny_text.network()
     schedule = HostSchedule.on_train_batch_begin
@@ -59,6 +61,7 @@ def adapt(task, monkeypatch, scores, rates, minutes=10.0, seconds=1e-6):
         schedule(self, batch, logs)
 
     with monkeypatch.context() as patch:
+        patch.setattr(adapting, "ENOUGH_STEPS", enough)
         patch.setattr(training, "fit", curves)
         patch.setattr(adapting.time, "perf_counter", lambda: curves.clock)
         patch.setattr(HostSchedule, "on_train_batch_begin", begin)
@@ -97,6 +100,16 @@ def test_another_cycle_while_dev_rises(task, monkeypatch):
     assert found.steps == 56 + 24
     assert found.best_epoch == round((56 + 7 * 3) / 3, 1)
     np.testing.assert_allclose(model.get_weights()[0], 0.9, rtol=1e-6)
+
+
+def test_few_rows_are_passed_over_more_often(task, monkeypatch):
+    # 24 rows in batches of 8: twenty passes are 60 steps.
+    scores = {rate: [0.4 * rate] * 9 for rate in (1.0, 2.0)}
+    found, _, fits = adapt(
+        task, monkeypatch, scores, (1.0, 2.0), enough=adapting.ENOUGH_STEPS
+    )
+    assert [steps for _, steps, *_ in fits] == [100, 100, 296]
+    assert found.steps == 296
 
 
 def test_no_other_cycle_where_the_end_was_not_the_best(task, monkeypatch):

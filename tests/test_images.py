@@ -304,6 +304,21 @@ def test_batches_to_train_on_change_and_others_do_not(task):
         assert all(image.tobytes() in plain for image in x["images"].numpy())
 
 
+def test_rows_without_lengths_are_not_cut(task):
+    rows = task.encoded["train"]
+    with pytest.raises(ValueError, match="for rows that have lengths"):
+        data.batches(rows, 8, lengths=[8])
+    assert rows.width == 0
+    few = rows.with_labels(np.where(np.arange(48) < 12, rows.labels, -1))
+    mixed = data.batches(few, 8, shuffle=True, labelled_per_batch=2)
+    for images, labels in mixed:
+        assert images["images"].shape == (len(labels), *tiny_images.SHAPE)
+        assert (labels.numpy() >= 0).sum() == 2
+    both = few.followed_by(task.encoded["dev"])
+    assert (len(both), both.lengths) == (64, None)
+    assert (both.labels[48:] == -1).all()
+
+
 def test_what_may_be_mirrored():
     digits = data.load_images()
     assert not linear_images.may_be_mirrored(digits)

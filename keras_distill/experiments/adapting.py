@@ -26,8 +26,10 @@ SAME = "student"
 # A trial is noisy: of rates that are about equally good, the lowest.
 ABOUT_EQUAL = 0.005
 # The first cycle takes so many passes, but not fewer steps than that, unless
-# they are more passes than the last.
-PASSES, FEWEST_STEPS, MOST_PASSES = 3, 1500, 20
+# they are more passes than the third, and more steps than the last: a few dozen
+# labels are not learnt in a few dozen steps (Mosbach et al., 2021,
+# https://arxiv.org/abs/2006.04884, section 6).
+PASSES, FEWEST_STEPS, MOST_PASSES, ENOUGH_STEPS = 3, 1500, 20, 300
 SCORINGS = 8
 CYCLES = 2
 WORTH_A_CYCLE = 0.003
@@ -128,8 +130,9 @@ def fine_tune_adaptively(
     Each rate is tried for a hundred steps, or as many as a quarter of the time
     allows; where that is not enough to tell them apart, the middle one is
     taken. The best one then gets a cycle of three passes, of at least 1,500
-    steps; a further, shorter cycle follows from the best weights where the
-    score on dev was still rising.
+    steps, or of 20 passes or 300 steps where that is less; a further, shorter
+    cycle follows from the best weights where the score on dev was still
+    rising.
 
     Args:
         model: `keras.Model` from the task's inputs to logits, changed in
@@ -158,17 +161,14 @@ def fine_tune_adaptively(
     >>> task = kd.tasks.TextClassification.from_texts(
     ...     splits, kd.data.bert_preprocessor(words, 8))
     >>> model = kd.students.text_cnn(2, (6, 4), filters=4)
-    >>> fine_tune_adaptively(model, task, rates=(0.01,), batch_size=8).epochs
-    20.0
+    >>> fine_tune_adaptively(model, task, (0.01,), batch_size=8).learning_rate
+    0.01
     """
     rows = teaching.labelled_rows(task, labels)
     run = _Run(model, task, rows, batch_size, minutes, seed, watcher)
     rate, tried = run.choose(rates)
     run.restart()
-    wanted = min(
-        max(PASSES * run.pass_steps, FEWEST_STEPS),
-        MOST_PASSES * run.pass_steps,
-    )
+    wanted = min(max(PASSES * run.pass_steps, FEWEST_STEPS), run.most)
     for cycle in range(CYCLES):
         before = run.best.score or 0.0
         if cycle == 0:
@@ -197,6 +197,7 @@ class _Run:
 
     def __init__(self, model, task, rows, batch_size, minutes, seed, watcher):
         self.pass_steps = math.ceil(len(rows) / batch_size)
+        self.most = max(MOST_PASSES * self.pass_steps, ENOUGH_STEPS)
         self.steps = self.best_steps = 0
         # Whether the last scoring of the last cycle was the best one.
         self.rises = False
@@ -229,7 +230,7 @@ class _Run:
             Pair of the rate and a dict from each that was tried to its score
             on dev.
         """
-        wanted = min(TRIAL_STEPS, MOST_PASSES * self.pass_steps)
+        wanted = min(TRIAL_STEPS, self.most)
         if len(rates) == 1:
             self.cycle(*rates, wanted, 1, Limit(TIMED_STEPS))
             return rates[0], {}
