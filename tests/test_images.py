@@ -199,10 +199,11 @@ class TinyPictures(tfds.core.GeneratorBasedBuilder):
     """Images in tensorflow-datasets."""
 
     VERSION = tfds.core.Version("1.0.0")
+    shape = tiny_images.SHAPE
 
     def _info(self):
         features = {
-            "image": tfds.features.Image(shape=tiny_images.SHAPE),
+            "image": tfds.features.Image(shape=self.shape),
             "label": tfds.features.ClassLabel(names=tiny_images.LABELS),
         }
         return tfds.core.DatasetInfo(
@@ -237,6 +238,29 @@ def test_images_of_tensorflow_datasets(tmp_path):
     assert found == expected
     assert data.ImageSplits.is_at("tfds:tiny_pictures")
     assert not data.ImageSplits.is_at("tfds:imdb_reviews")
+
+
+class TinyPhotos(TinyPictures):
+    """Images of several sizes."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    shape = (None, None, 3)
+
+    def _rows(self, count, seed):
+        for i in range(count):
+            shape = (8 + i % 3, 8, 3)
+            image = tiny_images.images(1, 10 * seed + i, shape)[0]
+            yield i, {"image": image, "label": i % 2}
+
+
+def test_photos_of_tensorflow_datasets(tmp_path, monkeypatch):
+    tfds.builder("tiny_photos", data_dir=tmp_path).download_and_prepare()
+    monkeypatch.setattr(image_arrays.from_tfds, "__defaults__", (tmp_path,))
+    with pytest.raises(ValueError, match=r"--image-size 64.*\(9, 8, 3\)"):
+        data.load_images("tfds:tiny_photos")
+    found = data.load_images("tfds:tiny_photos", size=(8, 8))
+    assert found.image_shape == (8, 8, 3)
+    assert len(found.test) == 10
 
 
 def test_wrong_parts():

@@ -152,28 +152,43 @@ def load_images(source=DIGITS, size=None, channels=None):
 
 def _fitted(rows, size, channels):
     """Rows whose images have the size and the channels that are asked for."""
-    if not rows or (size is None and channels is None):
+    if not rows:
         return rows
     images, labels = zip(*rows)
+    shapes = sorted({image.shape for image in images})
+    if len(shapes) > 1:
+        if size is None or len({shape[-1] for shape in shapes}) > 1:
+            raise ValueError(
+                "Images must be of one size, or a size be given that they are "
+                "brought to: `--image-size 64`. Received: images of the shapes "
+                f"{some(shapes)}"
+            )
+        images = [_resized(image[None], size)[0] for image in images]
     images = np.stack(images)
     if size is not None and images.shape[1:3] != tuple(size):
-        resized = [
-            tf.image.resize(images[i : i + 256], size, antialias=True)
-            for i in range(0, len(images), 256)
-        ]
-        images = np.concatenate(resized)
-        images = np.clip(np.rint(images), 0, 255).astype("uint8")
-    held = images.shape[-1]
-    if channels is not None and held != channels:
-        if {held, channels} != {1, 3}:
-            raise ValueError(
-                f"Images must have {channels} channels, as the teacher takes. "
-                f"Received: images of {some(images.shape[1:])}"
-            )
-        convert = (
-            tf.image.grayscale_to_rgb
-            if channels == 3
-            else tf.image.rgb_to_grayscale
-        )
-        images = convert(tf.constant(images)).numpy()
+        images = _resized(images, size)
+    if channels is not None and images.shape[-1] != channels:
+        images = _with_channels(images, channels)
     return list(zip(images, labels))
+
+
+def _resized(images, size):
+    parts = [
+        tf.image.resize(images[i : i + 256], size, antialias=True)
+        for i in range(0, len(images), 256)
+    ]
+    return np.clip(np.rint(np.concatenate(parts)), 0, 255).astype("uint8")
+
+
+def _with_channels(images, channels):
+    if {images.shape[-1], channels} != {1, 3}:
+        raise ValueError(
+            f"Images must have {channels} channels, as the teacher takes. "
+            f"Received: images of {some(images.shape[1:])}"
+        )
+    convert = (
+        tf.image.grayscale_to_rgb
+        if channels == 3
+        else tf.image.rgb_to_grayscale
+    )
+    return convert(tf.constant(images)).numpy()
