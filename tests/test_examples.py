@@ -60,13 +60,6 @@ LINES = {
 }
 OPTIONS = {
     "annealing_kd": [[], ["--control", "one_stage"]],
-    "images": [
-        r"1,452 images, shift$",
-        *(
-            rf"{name} +{SHARE}$"
-            for name in ("teacher", "hard labels", "KD", "KD and hidden states")
-        ),
-    ],
     "several_labels": [[], ["--scores"]],
 }
 RUNS = [
