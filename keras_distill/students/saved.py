@@ -18,9 +18,13 @@ class Saved(Student):
 
     Example:
 
-    >>> Saved(student_file="a.txt")
-    Traceback (most recent call last):
-    ValueError: `student_file` must be a .keras file that exists. Received: ...
+    >>> import keras, tempfile
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/pruned.keras")
+    ...     student = Saved(student_file=f"{folder}/pruned.keras")
+    >>> student.learning_rate
+    0.001
     """
 
     student_file: str | None = None

@@ -63,14 +63,6 @@ class Task(InRuns):
         self.name = name
         self.notes = tuple(notes)
 
-    def reads(self):
-        """A sentence on how much of a row a model takes in."""
-        raise NotImplementedError
-
-    def one_row(self):
-        """What one row is, for latencies: `"one text of 64 tokens"`."""
-        return f"one {self.noun}"
-
     @property
     def num_outputs(self):
         """Integer, how many logits a model of this task gives."""

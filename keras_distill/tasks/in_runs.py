@@ -103,3 +103,11 @@ class InRuns:
             f"{rows['test']:,} test {facts['noun']}s, "
             f"{cls.outputs_in_words(facts['label_names'])}"
         )
+
+    def reads(self):
+        """A sentence on how much of a row a model takes in."""
+        raise NotImplementedError
+
+    def one_row(self):
+        """What one row is, for latencies: `"one text of 64 tokens"`."""
+        return f"one {self.noun}"
