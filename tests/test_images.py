@@ -28,6 +28,8 @@ from keras_distill.experiments.bench import Bench
 from keras_distill.export.latency import LiteRTModel
 from keras_distill.students import ConvNet
 from keras_distill.tasks import ImageClassification
+from keras_distill.tasks import image_models
+from keras_distill.tasks import kept_texts
 from keras_distill.tasks import linear_images
 
 ONE = {"train": 30, "dev": 10, "test": 10}
@@ -360,6 +362,39 @@ def test_what_may_be_mirrored():
     assert not linear_images.may_be_mirrored(tiny_images.splits())
 
 
+def by_class(part):
+    """The same rows, class by class, as folders hold them."""
+    return part.take(np.argsort(part.labels, kind="stable"))
+
+
+def test_the_order_of_rows_decides_nothing(monkeypatch):
+    """What is asked of some rows is asked of all classes."""
+    monkeypatch.setattr(linear_images, "ASKED_ROWS", 40)
+    monkeypatch.setattr(linear_images, "FITTED_ROWS", 40)
+    monkeypatch.setattr(image_models, "ASKED", 8)
+    monkeypatch.setattr(image_models, "ERRORS", 0.5)
+    rng = np.random.default_rng(0)
+
+    def upright(rows):
+        images = rng.integers(0, 90, (rows, 8, 8, 1), dtype="uint8")
+        images[::2, :4] += 90
+        return by_class(data.ImageDataset(images, np.arange(rows) % 2))
+
+    parts = [upright(100), upright(60), upright(20)]
+    assert linear_images.may_be_mirrored(data.ImageSplits(*parts, ["a", "b"]))
+    held = tiny_images.splits()
+    parts = [by_class(part) for part in (held.train, held.dev, held.test)]
+    task = ImageClassification(data.ImageSplits(*parts, held.label_names))
+    found = task.linear_model(task.labels(None, 0))
+    assert task.score(found.logits, "test") > 0.9
+    model = task.adapted(in_range(1 / 255, 0.0))
+    logits = training.predict(model, task.encoded["test"])
+    assert task.score({"test": logits}, "test") == 1.0
+    few = kept_texts.few(task.splits, {"train": 10, "dev": 6, "test": 500})
+    assert set(few.train.labels) == set(few.dev.labels) == {0, 1}
+    assert (len(few.train), len(few.dev), len(few.test)) == (10, 6, 12)
+
+
 def test_the_linear_model_learns(task):
     found = task.linear_model(task.labels(None, 0))
     assert task.score(found.logits, "test") > 0.9
@@ -459,7 +494,17 @@ def test_any_model_of_images_is_taken(task, kind, tmp_path):
     ("scale", "offset"), [(1.0, 0.0), (1 / 255, 0.0), (1 / 127.5, -1.0)]
 )
 def test_the_range_that_a_model_was_trained_on_is_found(task, scale, offset):
-    """Of images that the first half's brightness tells apart."""
+    model = in_range(scale, offset)
+    known = task.adapted(model)
+    found = training.predict(known, task.encoded["test"])
+    assert task.score({"test": found}, "test") == 1.0
+    images = task.splits.test.images * scale + offset
+    expected = model.predict(images.astype("float32"), verbose=0)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+def in_range(scale, offset):
+    """A model that knows the tiny images, brought to a range, and no others."""
     inputs = keras.Input(tiny_images.SHAPE)
     # Far from these values every image is of one class.
     x = keras.layers.Rescaling(1 / scale, -offset / scale)(inputs)
@@ -467,13 +512,7 @@ def test_the_range_that_a_model_was_trained_on_is_found(task, scale, offset):
     means = [keras.ops.mean(half, axis=(1, 2, 3)) for half in (left, top)]
     bias = -1e-3 * keras.ops.square(keras.ops.mean(x, axis=(1, 2, 3)) - 90)
     logits = keras.ops.stack([means[0] + 9 * bias, means[1]], axis=-1)
-    model = keras.Model(inputs, logits)
-    known = task.adapted(model)
-    found = training.predict(known, task.encoded["test"])
-    assert task.score({"test": found}, "test") == 1.0
-    images = task.splits.test.images * scale + offset
-    expected = model.predict(images.astype("float32"), verbose=0)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    return keras.Model(inputs, logits)
 
 
 def test_other_models_are_refused(task):

@@ -49,7 +49,9 @@ def adapted(model, splits, preprocessor=None):
     converter = getattr(preprocessor, "image_converter", None)
     if converter is not None:
         return converted(model, splits.image_shape, converter)
-    asked = splits.dev.take(slice(ASKED))
+    # Drawn: folders hold images class by class.
+    rows = np.random.default_rng(0).permutation(len(splits.dev))[:ASKED]
+    asked = splits.dev.take(rows)
     found = [_rescaled(model, splits.image_shape, *each) for each in RANGES]
     right = [_share_right(model, asked, splits.num_classes) for model in found]
     best = int(np.argmax(right))

@@ -40,17 +40,19 @@ def read(chosen, kind):
 
 
 def few(splits, rows):
-    """The first rows of each part, for `--smoke`.
+    """Some rows of each part, for `--smoke`, drawn: files may be sorted.
 
     Args:
         splits: `data.Splits`.
         rows: Dict from the parts to how many at most.
     """
-    held = {
-        part: getattr(splits, part).take(np.arange(count))
-        for part, count in rows.items()
-        if count < len(getattr(splits, part))
-    }
+    rng, held = np.random.default_rng(0), {}
+    for part, count in rows.items():
+        found = getattr(splits, part)
+        if count < len(found):
+            held[part] = found.take(
+                np.sort(rng.permutation(len(found))[:count])
+            )
     notes = (*splits.notes, f"--smoke: at most {rows} rows")
     return dataclasses.replace(splits, **held, notes=notes)
 

@@ -33,7 +33,7 @@ def of_task(task, labels):
         `linear.Scored`.
     """
     splits = task.splits
-    known = np.flatnonzero(data.has_label(labels))[:FITTED_ROWS]
+    known = _drawn(labels, FITTED_ROWS)
     model = _fitted(splits.train.images[known], labels[known], splits)
     held = {part: getattr(splits, part).images for part in ("dev", "test")}
     components = model.components
@@ -60,7 +60,7 @@ def may_be_mirrored(splits):
     Returns:
         Boolean.
     """
-    rows = np.flatnonzero(data.has_label(splits.train.labels))[:ASKED_ROWS]
+    rows = _drawn(splits.train.labels, ASKED_ROWS)
     train, dev = splits.train.take(rows), splits.dev
     if len(np.unique(train.labels)) < 2:
         return False
@@ -71,6 +71,12 @@ def may_be_mirrored(splits):
         for images in (dev.images, dev.images[:, :, ::-1])
     )
     return bool(mirrored >= KEEPS * plain)
+
+
+def _drawn(labels, count):
+    """So many of the rows with a label; folders hold them class by class."""
+    rows = np.flatnonzero(data.has_label(labels))
+    return np.random.default_rng(0).permutation(rows)[:count]
 
 
 class _Model:
