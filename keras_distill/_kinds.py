@@ -13,11 +13,13 @@ TASKS = {
     "images": "tasks.images:ImageClassification",
     "tags": "tasks.tags:TokenClassification",
     "multi_label": "tasks.multi_label:MultiLabelClassification",
+    "vectors": "tasks.vectors:TextVectors",
 }
 STUDENTS = {
     "text_cnn": "students.text_cnn:TextCNN",
     "bilstm": "students.bilstm:BiLSTM",
     "ngram": "students.ngram:NGram",
+    "static": "students.static:Static",
     "conv_net": "students.conv_net:ConvNet",
     "saved": "students.saved:Saved",
     "shrink": "students.shrink:Shrink",
@@ -28,12 +30,19 @@ RECIPES = {
     "hard": "recipes.labels:hard",
     "mse": "recipes.logits:mse",
     "kd": "recipes.logits:kd",
+    "untrained": "recipes.vectors:untrained",
+    "neighbours": "recipes.vectors:neighbours",
     "hidden": "recipes.hidden_states:hidden",
     "attention": "recipes.feature_maps:attention",
     "annealing": "recipes.annealed:annealing",
     "two_stage": "recipes.annealed:two_stage",
     "continuation": "recipes.continued:continuation",
 }
+# The controls, which learn from no teacher; the others are methods.
+HARD, UNTRAINED = CONTROLS = ("hard", "untrained")
+METHODS = tuple(name for name in RECIPES if name not in CONTROLS)
+# Recipes whose temperature is none of probabilities.
+OWN_TEMPERATURE = ("mse", "neighbours")
 
 
 def load(place):

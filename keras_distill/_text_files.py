@@ -174,3 +174,24 @@ def numbered_lines(text):
         for number, line in enumerate(lines, start=1)
         if line.strip()
     ]
+
+
+def read_lines(path):
+    """The lines of a file that are not blank, without spaces around them.
+
+    Args:
+        path: Path.
+
+    Returns:
+        List of strings, at least one.
+
+    Raises:
+        ValueError: As `read_text`; or there is no such line.
+    """
+    lines = numbered_lines(read_text(path))
+    if not lines:
+        raise ValueError(
+            "The file must hold one text a line. Received: "
+            f"path={shown_path(path)}, which has none"
+        )
+    return [line.strip() for _, line in lines]

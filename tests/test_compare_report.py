@@ -369,7 +369,7 @@ def test_table():
     assert re.fullmatch(r"8\d\.\d ± \d\.\d", last["Macro F1 %"])
     assert re.fullmatch(r"0\.7\d\d ± 0\.\d\d\d", last["MCC"])
     assert re.fullmatch(
-        r"\+14\.\d \[\+1\d\.\d, \+1\d\.\d\]", last["vs hard labels"]
+        r"\+14\.\d \[\+1\d\.\d, \+1\d\.\d\]", last["vs control"]
     )
     assert last["p"] == "< 0.001"
     assert "Size" not in tables.table(build())[0]

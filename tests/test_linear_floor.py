@@ -79,7 +79,7 @@ def small(task, teacher, weak, folder, **options):
 def test_scores_are_those_of_logistic_regressions(features, classes):
     """One against the rest, each fitted here by another solver."""
     train, labels = texts(30, 0, dict(list(CLASSES.items())[:classes]))
-    vectorizer = linear._vectorizer(features, pairs=False).fit(train)
+    vectorizer = linear.vectorizer_of(features, pairs=False).fit(train)
     heads = linear.Classes(classes)
     fitted = heads.fit(vectorizer.transform(train), labels, 3.0)
     model = linear.LinearText(vectorizer, fitted, heads, features, 3.0)

@@ -102,8 +102,8 @@ def test_all_are_found():
 @pytest.mark.parametrize("name", LOSSES)
 def test_what_a_loss_says(name):
     kind = LOSSES[name]
-    assert kind.over in ("classes", "labels", "anything")
-    assert kind().takes_one_unit == (kind.over != "classes")
+    assert kind.over in ("classes", "labels", "vectors", "anything")
+    assert kind().takes_one_unit == (kind.over in ("labels", "anything"))
 
 
 def refused(loss, head):
@@ -112,7 +112,11 @@ def refused(loss, head):
     if activation is not None:
         return f"`{loss.title}` needs logits, the student "
     if units == 1 and not loss.takes_one_unit:
-        return "has one unit, whose softmax is constant"
+        why = {
+            "classes": "softmax is constant",
+            "vectors": "direction is a sign",
+        }
+        return f"has one unit, whose {why[loss.over]}"
     return None
 
 
@@ -185,7 +189,7 @@ def test_a_layer_behind_the_head_is_seen():
 def test_a_divergence_of_tokens(name):
     loss = LOSSES[name]()
     by_token = not (loss.needs_labels or loss.relates_rows)
-    if by_token and loss.over != "labels":
+    if by_token and loss.over not in ("labels", "vectors"):
         found = divergence_function(loss, 0.5, 1.0, False)
         logits = np.random.default_rng(0).normal(size=(2, 5, 7))
         values = np.asarray(found(*logits))

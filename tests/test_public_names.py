@@ -27,9 +27,9 @@ NAMES = {
         continuation_kd""",
     "data": """EncodedDataset ImageDataset ImageSplits MultiLabelSplits
         PromptSplits ScoreSplits Splits TagSplits TextDataset TextSplits
-        UNLABELLED batches bert_preprocessor bucket_lengths encode has_label
-        keep_labels load load_images load_prompts missing_labels
-        train_vocabulary write_vocabulary""",
+        UNLABELLED VectorSplits batches bert_preprocessor bucket_lengths
+        encode has_label keep_labels load load_images load_prompts
+        missing_labels train_vocabulary write_vocabulary""",
     "divergences": """adaptive_kl align_temperature alpha_beta binary_kl
         forward_kl generalized_jsd reverse_kl skew_kl skew_reverse_kl
         soft_cross_entropy total_variation""",
@@ -37,8 +37,8 @@ NAMES = {
         RunFolder Teacher TeacherSource Tuned Watcher compare default_recipes
         distill distill_language_model fine_tune fine_tune_adaptively
         prepare tune""",
-    "export": """ExportError ExportReport litert measure_latency model_card
-        saved_model""",
+    "export": """ExportError ExportReport StaticVectors litert measure_latency
+        model_card saved_model vectors""",
     "gkd": """DatasetResponses GKDDistiller GKDPreprocessor Generator
         LanguageModel ReplayBuffer Rows Sampling Source StudentSampler
         TeacherSampler WritingScorer WritingScores fine_tune
@@ -47,17 +47,20 @@ NAMES = {
         AttentionTransfer SimilarityPreserving
         BinaryKL ContinuationMSE DIST DKD FeatureLoss FlowOfSolution ForwardKL
         GeneralizedJSD HiddenCosine HiddenMSE LogitsLoss LogitsMSE
-        MiniLMRelation NKD NeuronSelectivity PatientKD RKDAngle RKDDistance
+        MiniLMRelation NKD NeighbourKL NeuronSelectivity PatientKD RKDAngle
+        RKDDistance
         ReverseKL SkewKL SkewReverseKL SoftBinaryCrossEntropy SoftCrossEntropy
-        StandardizedKL TTM TotalVariation WSLD WTTM""",
+        StandardizedKL TTM TotalVariation VectorCosine WSLD WTTM""",
     "recipes": """Recipe annealing attention continuation hard hidden kd mse
-        two_stage""",
-    "students": """BiLSTM ConvNet Custom NGram Saved Shrink Student TextCNN
+        neighbours two_stage untrained""",
+    "students": """BiLSTM ConvNet Custom NGram Saved Shrink Static Student
+        TextCNN
         bilstm bilstm_tagger cnn_tagger conv_net mean_pooled_classifier
-        ngram shrink shrink_causal_lm siamese text_cnn token_classifier""",
+        ngram shrink shrink_causal_lm siamese static text_cnn
+        token_classifier""",
     "tasks": """ImageClassification MultiLabelClassification
         PairClassification Task
-        TextClassification TextRegression TokenClassification""",
+        TextClassification TextRegression TextVectors TokenClassification""",
 }
 FUNCTIONS = {
     "schedules": "Cosine Exponential Linear Piecewise Schedule StepDown",
@@ -106,6 +109,7 @@ ARGUMENTS = {
     "students.text_cnn": "num_classes embeddings",
     "students.bilstm": "num_classes embeddings",
     "students.ngram": "num_classes embeddings",
+    "students.static": "num_outputs embeddings",
     "export.saved_model": "student path preprocessor=None",
     "export.litert": "student path quantization=None calibration=None",
 }

@@ -32,8 +32,9 @@ def make(name, **arguments):
 def test_every_recipe_is_made(name):
     recipe = make(name)
     assert isinstance(recipe, recipes.Recipe)
-    assert recipe.is_distilled is (name != "hard")
-    assert recipe.is_control is (name == "hard")
+    assert recipe.is_distilled is (name not in _kinds.CONTROLS)
+    assert recipe.is_control is (name in _kinds.CONTROLS)
+    assert recipe.trains is (name != "untrained")
     assert recipe.needs_states is (name in STATES)
     assert name in dir(recipes)
 

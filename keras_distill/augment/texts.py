@@ -6,9 +6,7 @@ import unicodedata
 
 from keras_distill._scripts import MARKS
 from keras_distill._scripts import without_blanks
-from keras_distill._text_files import numbered_lines
-from keras_distill._text_files import read_text
-from keras_distill._text_files import shown_path
+from keras_distill._text_files import read_lines
 
 # Vowels are marks in many scripts, and no letters to `\w`.
 WORD = re.compile(f"[\\w{MARKS}]+")
@@ -136,10 +134,4 @@ def read_texts(path):
     Traceback (most recent call last):
     FileNotFoundError: There is no such file. Received: path='more.txt'
     """
-    lines = numbered_lines(read_text(path))
-    if not lines:
-        raise ValueError(
-            "The file must hold one text a line. Received: "
-            f"path={shown_path(path)}, which has none"
-        )
-    return [line.strip() for _, line in lines]
+    return read_lines(path)

@@ -1,6 +1,7 @@
 """Data of texts and of images: sources, vocabularies and tf.data pipelines."""
 
 from keras_distill.data.bucketing import bucket_lengths as bucket_lengths
+from keras_distill.data.embedded import VectorSplits as VectorSplits
 from keras_distill.data.images import ImageSplits as ImageSplits
 from keras_distill.data.images import load_images as load_images
 from keras_distill.data.label_sets import MultiLabelSplits as MultiLabelSplits

@@ -29,11 +29,13 @@ def assemble(rows, columns, names, notes, kind):
     missing = [part for part in ("test", "dev") if part not in rows]
     for part, bounds in zip(missing, [(0.0, 0.1), (0.1, 0.2)]):
         rows["train"], rows[part] = _take(rows["train"], bounds, kind)
+        taken = "labelled rows" if kind.needs_labels else "rows"
         notes.append(
-            f"No {part} part: {len(rows[part])} labelled rows taken from "
+            f"No {part} part: {len(rows[part])} {taken} taken from "
             f"train, by the hash of the {kind.noun}"
         )
-    _check_parts(rows)
+    if kind.needs_labels:
+        _check_parts(rows)
     parts = {}
     for part in PARTS:
         items = [item for item, _ in rows[part]]
@@ -46,7 +48,8 @@ def assemble(rows, columns, names, notes, kind):
 def _take(rows, bounds, kind):
     low, high = bounds
     taken = [
-        label is not None and low <= unit_hash(kind.identity(item)) < high
+        (label is not None or not kind.needs_labels)
+        and low <= unit_hash(kind.identity(item)) < high
         for item, label in rows
     ]
     rest = [row for row, moves in zip(rows, taken) if not moves]

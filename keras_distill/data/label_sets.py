@@ -31,7 +31,7 @@ class MultiLabelSplits(TextSplits):
     """
 
     label_columns = ("labels", "label")
-    draws_by_class = False
+    draws_by_class = of_classes = False
     tfds_kinds = "iuf"
 
     @staticmethod

@@ -27,7 +27,7 @@ class ScoreSplits(TextSplits):
     """
 
     label_columns = ("score", "similarity", "label")
-    draws_by_class = False
+    draws_by_class = of_classes = False
     tfds_kinds = "iuf"
 
     @staticmethod

@@ -63,7 +63,9 @@ def load(
         text_pair_column: String, the column or feature with the second text of
             a pair. Defaults to none: one text in each row.
 
-        kind: `TextSplits`, `ScoreSplits`, `MultiLabelSplits` or `TagSplits`.
+        kind: `TextSplits`, `ScoreSplits`, `MultiLabelSplits`, `TagSplits`, or
+            `VectorSplits`, whose rows need no labels, and whose files may be
+            `.txt` with one text a line.
 
     Returns:
         `kind`, of pairs with a `text_pair_column`.
@@ -85,12 +87,12 @@ def load(
             label_column=label_column,
             text_pair_column=text_pair_column,
         )
-        if kind is not TextSplits:
+        if not kind.of_classes:
             raise ValueError(
                 "The set 'docstrings' has classes. Name another `source` for "
                 f"scores or several labels. Received: kind={kind.__name__}"
             )
-        return docstrings.build()
+        return kind.like(docstrings.build())
     columns = None
     if label_column is not None:
         columns = kind.columns_of(label_column)
@@ -117,10 +119,13 @@ def label_columns(source, kind):
         kind: As in `load`.
 
     Returns:
-        Tuple of strings: the first of the kind's that is there.
+        Tuple of strings: the first of the kind's that is there; none where
+        the kind needs none.
     """
     names = header_of(source)
     found = [name for name in kind.label_columns if name in names]
+    if not found and not kind.needs_labels:
+        return ()
     return (*found, *kind.label_columns)[:1]
 
 

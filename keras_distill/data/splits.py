@@ -49,6 +49,8 @@ class Splits:
 
     # What a row is called in messages.
     noun = "row"
+    # Whether there is nothing to measure without a label.
+    needs_labels = True
     # Whether few labels are drawn with the shares of their classes.
     draws_by_class = True
 

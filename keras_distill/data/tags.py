@@ -39,7 +39,7 @@ class TagSplits(TextSplits):
     """
 
     label_columns = ("ner", "ner_tags", "tags")
-    draws_by_class = False
+    draws_by_class = of_classes = False
     suffixes, per_word = (".conll",), True
 
     @property

@@ -37,10 +37,17 @@ class TextSplits(Splits):
     label_columns = ("label",)
     # The files, and what reads one; None: a table, by its columns.
     suffixes, read_file = (".tsv", ".csv"), None
+    # Whether a label is a class, one a text.
+    of_classes = True
     # Whether each word has a label.
     per_word = False
     # Of numpy's kinds of numbers, those that labels in TFDS may have.
     tfds_kinds = "iu"
+
+    @classmethod
+    def like(cls, splits):
+        """The same parts and names, as of this kind."""
+        return cls(**vars(splits))
 
     @classmethod
     def is_at(cls, source):

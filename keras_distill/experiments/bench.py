@@ -78,7 +78,9 @@ class Bench:
         return {
             "recipe": {
                 "soft_loss": configurations.configuration(recipe.soft_loss),
-                "hard_weight": recipe.hard_weight if distilled else 1.0,
+                "hard_weight": recipe.hard_weight
+                if distilled or not recipe.trains
+                else 1.0,
                 "soft_weight": recipe.soft_weight if distilled else 0.0,
                 "matches": [
                     configurations.of_match(match, self.teacher.model, model)
@@ -154,12 +156,17 @@ class Bench:
         """
         task = self.task
         student = self.new_student(cell)
+        best = training.BestEpoch(student, task)
+        if not cell.recipe.trains:
+            # Its epoch is the one before the first.
+            best.on_epoch_end(-1, {})
+            curves = {training.VALUE: [best.score]}
+            return Trained(student, best, curves, 0, 0, 0, 0.0)
         labels = task.labels(cell.labels, cell.seed)
         rows, logits = self.rows(cell.recipe, labels)
         model, logits = self._trained(cell, student, logits)
         steps = cell.steps(task)
         _compile(model, cell, task, steps)
-        best = training.BestEpoch(student, task)
         start = time.perf_counter()
         curves = training.fit(
             model,

@@ -1,8 +1,10 @@
 """`kd.compare`: students x recipes x seeds on one task, and what they say."""
 
+import inspect
+
 import keras
 
-from keras_distill import recipes as recipes_module
+from keras_distill import _kinds
 from keras_distill._checks import check_integer
 from keras_distill._checks import check_positive
 from keras_distill._errors import UsageError
@@ -104,6 +106,7 @@ def compare(  # noqa: PLR0913 - what a command offers, Python does
     ['hard labels', 'KD']
     """
     teacher = as_teacher(teacher, task)
+    task = task.judged_by(teacher.logits)
     students = as_students(students)
     if recipes is None:
         recipes = default_recipes(task.has_transfer(labels), kinds=task.recipes)
@@ -133,7 +136,7 @@ def compare(  # noqa: PLR0913 - what a command offers, Python does
 def default_recipes(
     transfer, temperature=4.0, hard_weight=0.5, soft_weight=0.5, kinds=KINDS
 ):
-    """Hard labels, logit MSE and KD, each with and without transfer text.
+    """The usual recipes of a task, each with and without transfer text.
 
     Args:
         transfer: Boolean, whether there is text without labels.
@@ -151,13 +154,16 @@ def default_recipes(
     ['hard labels', 'logit MSE', 'KD']
     """
     weights = {"hard_weight": hard_weight, "soft_weight": soft_weight}
-    found = {
-        "hard": recipes_module.hard(),
-        "mse": recipes_module.mse(**weights),
-        "kd": recipes_module.kd(temperature, **weights),
-    }
-    plain = [found[kind] for kind in kinds]
-    return [*plain, *(r.with_transfer() for r in plain if transfer)]
+    plain = []
+    for kind in kinds:
+        make = _kinds.load(_kinds.RECIPES[kind])
+        given = dict(weights)
+        if kind not in _kinds.OWN_TEMPERATURE:
+            given["temperature"] = temperature
+        accepted = inspect.signature(make).parameters
+        plain.append(make(**{k: given[k] for k in given if k in accepted}))
+    further = [recipe for recipe in plain if recipe.trains and transfer]
+    return [*plain, *(recipe.with_transfer() for recipe in further)]
 
 
 def cells(students, recipes, seeds, labels):
@@ -186,7 +192,8 @@ def cells(students, recipes, seeds, labels):
         raise ValueError(
             "`recipes` must hold one without soft loss and without transfer "
             "set, the control: without it nobody can tell whether "
-            "distillation helps. Add `recipes.hard()`. Received: recipes "
+            "distillation helps. Add `recipes.hard()`, of vectors "
+            "`recipes.untrained()`. Received: recipes "
             f"{[recipe.name for recipe in recipes]}"
         )
     return [

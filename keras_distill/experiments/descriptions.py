@@ -15,6 +15,8 @@ def describe(recipe, epochs, labels="cross-entropy with the labels"):
         epochs: Integer, how long the training lasts.
         labels: String, what is minimised on the labels (`Task.hard_words`).
     """
+    if not recipe.trains:
+        return "nothing: the student as it starts"
     words = []
     if not recipe.is_distilled:
         words.append(labels)

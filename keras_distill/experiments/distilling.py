@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_distill import _kinds
 from keras_distill import recipes
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
@@ -13,6 +14,7 @@ from keras_distill.experiments.cells import REFERENCE
 from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.report import cards
 from keras_distill.experiments.report import contents
+from keras_distill.experiments.report.numbers import count
 from keras_distill.experiments.teaching import as_teacher
 from keras_distill.students.base import as_student
 
@@ -91,6 +93,7 @@ def distill(  # noqa: PLR0913 - what a command offers, Python does
     ['teacher', 'linear', 'control', 'distilled']
     """
     teacher = as_teacher(teacher, task)
+    task = task.judged_by(teacher.logits)
     with as_usage_error(ValueError):
         student = as_student(student)
         seeds = engine.as_seeds(seeds)
@@ -130,11 +133,12 @@ def cells(task, student, recipe, labels, seeds):
             "`recipe` must learn from the teacher; the student on its labels "
             f"alone is trained in any case. Received: recipe={recipe.name!r}"
         )
-    plain, hard = recipe, recipes.hard()
+    plain, hard = recipe, _kinds.load(_kinds.RECIPES[task.recipes[0]])()
+    alone = "on its labels alone" if hard.trains else "as it starts"
     if task.has_transfer(labels) and not recipe.transfer:
         recipe = recipe.with_transfer()
     ways = {
-        CONTROL: ("the student on its labels alone", hard, labels, CONTROL),
+        CONTROL: (f"the student {alone}", hard, labels, CONTROL),
         DISTILLED: (
             f"the student, distilled ({recipe.name})",
             recipe,
@@ -241,7 +245,8 @@ def _own(found, files):
             {
                 **model,
                 "name": name,
-                "description": f"{how}, {model['labels']:,} labels",
+                "description": f"{how}, "
+                f"{count(model['labels'], found['task']['label_noun'])}",
                 "files": files.get(name, {}),
             }
         )

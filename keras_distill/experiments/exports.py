@@ -12,11 +12,13 @@ EXPORT = pathlib.Path("export")
 EXAMPLES = 200
 # Each form by its name in reports: how its file is called, and how it is made.
 FLOAT32, INT8, SAVED_MODEL = "float32", "int8", "SavedModel"
-ALL_FORMS = (FLOAT32, INT8, SAVED_MODEL)
+# What every student has, and one that some have beside them.
+ALL_FORMS, NUMPY = (FLOAT32, INT8, SAVED_MODEL), "NumPy"
 ENDINGS = {
     FLOAT32: ".tflite",
     INT8: "_int8.tflite",
     SAVED_MODEL: "_saved_model",
+    NUMPY: "_vectors.npz",
 }
 # A card goes into a SavedModel afterwards, so its parts are what is kept.
 SAVED_MODEL_PARTS = ("saved_model.pb", "variables")
@@ -34,7 +36,7 @@ def phase(name, title, load, place, task, folder, needs, forms=(FLOAT32,)):
         task: `Task`.
         folder: Path of the run's folder.
         needs: Names of the phases that made the model.
-        forms: Which of `ALL_FORMS`.
+        forms: Which of `ENDINGS`.
     """
 
     def make():
@@ -90,7 +92,7 @@ def litert(model, path, task, quantization=None):
             path,
             quantization,
             examples=task.examples(EXAMPLES),
-            labels=task.splits.label_names,
+            labels=task.output_names,
             tokenizer=tokenizer,
             task=task.export_as,
             tolerance=task.tolerance,
@@ -125,7 +127,7 @@ def saved_model(model, path, task):
             path,
             task.preprocessor,
             examples=(task.raw_examples if raw else task.examples)(EXAMPLES),
-            labels=task.splits.label_names,
+            labels=task.output_names,
             task=task.export_as,
             tolerance=task.tolerance,
         )
@@ -134,7 +136,35 @@ def saved_model(model, path, task):
     return _facts(report)
 
 
+def numpy(model, path, task):
+    """Exports static vectors as plain arrays, and scores them as such.
+
+    Args:
+        model: `keras.Model`.
+        path: Path of the file.
+        task: `Task`.
+
+    Returns:
+        As `litert`.
+    """
+    try:
+        report = export.vectors(
+            model,
+            path,
+            task.preprocessor.tokenizer,
+            examples=task.examples(EXAMPLES),
+            tolerance=task.tolerance,
+        )
+    except export.ExportError as error:
+        return {"path": path.name, "refused": " ".join(str(error).split())}
+    test = task.encoded["test"].inputs
+    found = export.StaticVectors(path)(test["token_ids"], test["padding_mask"])
+    score = task.score({"test": found}, "test")
+    return {**_facts(report), **task.named({"test_score": score})}
+
+
 _MAKERS = {
+    NUMPY: numpy,
     FLOAT32: litert,
     INT8: functools.partial(litert, quantization="dynamic"),
     SAVED_MODEL: saved_model,
@@ -166,7 +196,7 @@ def student_phase(cell, name, place, task, folder, forms):
         task,
         folder,
         needs=(cell.name,),
-        forms=forms,
+        forms=(*forms, *cell.student.export_forms),
     )
     found.options["cell"] = cell.name
     return found

@@ -146,6 +146,8 @@ class Preparation:
                 "sequence_length": 16,
                 "teacher_epochs": 1 if embedded else None,
             }
+        if not self.task_kind.fine_tunes_teacher:
+            found |= {"labels": None, "teacher_epochs": 0}
         epochs = found["teacher_epochs"]
         if self.teacher_epochs != AUTO:
             epochs = self.teacher_epochs
@@ -180,7 +182,9 @@ class Preparation:
                 f"set docstrings has no columns. Received: {named[0]}="
                 f"{getattr(self, named[0])}"
             )
-        if self.teacher == places.EMBEDDED and self.teacher_epochs == 0:
+        self.task_kind.check_chosen(self)
+        learns = self.task_kind.fine_tunes_teacher
+        if self.source.is_new and learns and self.teacher_epochs == 0:
             raise UsageError(
                 "The embedded teacher must be trained: it starts from "
                 "scratch. Received: teacher_epochs=0"

@@ -215,7 +215,7 @@ class Prepared:
         return {
             **tuned,
             "parameters": model.count_params(),
-            **task.scores(logits),
+            **task.judged_by(logits).scores(logits),
         }
 
     def _logits(self, model, part):
@@ -245,7 +245,7 @@ class Prepared:
         teaching.Teacher(logits).save(self.folder.path / LOGITS)
         return {
             "rows": len(taught),
-            "train_score": task.score(logits, "train"),
+            "train_score": task.judged_by(logits).score(logits, "train"),
         }
 
 

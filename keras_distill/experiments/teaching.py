@@ -106,7 +106,7 @@ def as_teacher(value, task):
     """A `Teacher` that fits the task, made from a model where need be."""
     found = value if isinstance(value, Teacher) else Teacher.of(task, value)
     with as_usage_error(ValueError):
-        found.check_fits(task)
+        found.check_fits(task.judged_by(found.logits))
     return found
 
 

@@ -25,7 +25,10 @@ def told(chosen):
     names = header_of(chosen.data)
     columns = ("text_column", "text_pair_column")
     found = {}
-    if chosen.task != "text" and not any(getattr(chosen, c) for c in columns):
+    takes_pairs = chosen.task == AUTO or (
+        chosen.task != "text" and columns[1] in kinds[chosen.task].options
+    )
+    if takes_pairs and not any(getattr(chosen, c) for c in columns):
         found = dict(zip(columns, pair_of(names) or ()))
     if chosen.task != AUTO:
         return found

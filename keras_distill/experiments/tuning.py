@@ -129,7 +129,8 @@ def tune(  # noqa: PLR0913 - as `distill`
     }
     rates = () if RATE in fixed else RATES
     seconds = 60 * minutes / max(bool(rates) + bool(free), 1)
-    bench, values = Bench(task, as_teacher(teacher, task)), {}
+    teacher = as_teacher(teacher, task)
+    bench, values = Bench(task.judged_by(teacher.logits), teacher), {}
     with engine.opened(output, "tune") as folder:
         search = _Search(bench, folder, watcher, redo, seconds, labels, seed)
         if rates:

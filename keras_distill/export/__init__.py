@@ -6,3 +6,5 @@ from keras_distill.export.card import model_card as model_card
 from keras_distill.export.latency import measure_latency as measure_latency
 from keras_distill.export.report import ExportError as ExportError
 from keras_distill.export.report import ExportReport as ExportReport
+from keras_distill.export.vectors import StaticVectors as StaticVectors
+from keras_distill.export.vectors import vectors as vectors

@@ -84,9 +84,10 @@ def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
             `0.99`.
         task: What a prediction is. `"classification"` (default): the largest
             logit. `"multi_label"`: the sign of each logit. `"regression"`: the
-            values themselves, up to `tolerance`.
+            values themselves, up to `tolerance`. `"vectors"`: their direction.
         tolerance: Float, the largest absolute difference that counts as
-            agreement; required for `"regression"`, and only there.
+            agreement, of `"vectors"` by how much their cosine may be below 1;
+            required for these two, and only there.
 
     Returns:
         An `ExportReport`.

@@ -9,6 +9,7 @@ import keras_hub
 from keras_distill import _files
 from keras_distill.export._saved_model import METADATA
 from keras_distill.export.markdown import escape
+from keras_distill.export.options import WITH_TOLERANCE
 
 FRONT = """---
 library_name: keras
@@ -92,6 +93,9 @@ def _snippet(folder, name, preprocessor, sides):
     if path.suffix == ".tflite":
         metadata = _metadata(path.with_suffix(".metadata.json"))
         return _litert(name, metadata, preprocessor, sides)
+    if path.suffix == ".npz":
+        metadata = _metadata(path.with_suffix(".metadata.json"))
+        return _arrays(name, metadata, preprocessor, sides)
     return _saved_model(name, _metadata(path / METADATA))
 
 
@@ -126,6 +130,26 @@ def _litert(name, metadata, preprocessor, sides):
             f"run = Interpreter({json.dumps(name)}).get_signature_runner()",
             *arrange,
             *_answer(metadata, "run(**inputs)"),
+        ]
+    )
+
+
+def _arrays(name, metadata, preprocessor, sides):
+    tokenise = _tokenise(metadata, preprocessor, sides)
+    imports = ["import numpy as np"]
+    if tokenise is not None:
+        imports.insert(0, "import keras_hub")
+    return "\n".join(
+        [
+            *imports,
+            "",
+            *(tokenise or _zeros(metadata, "np")),
+            f"held = np.load({json.dumps(name)})",
+            'mask = np.asarray(inputs["padding_mask"], "float32")[..., None]',
+            'vectors = held["table"][np.asarray(inputs["token_ids"])] * mask',
+            "mean = vectors.sum(axis=1) / np.maximum(mask.sum(axis=1), 1)",
+            'vectors = mean @ held["projection"] + held["bias"]',
+            "print(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))",
         ]
     )
 
@@ -173,7 +197,7 @@ def _zeros(metadata, library):
 def _answer(metadata, call):
     output = metadata["outputs"][0]
     lines = [f"logits = {call}[{json.dumps(output['name'])}]"]
-    if metadata["labels"] is None or metadata["task"] == "regression":
+    if metadata["labels"] is None or metadata["task"] in WITH_TOLERANCE:
         return [*lines, "print(logits)"]
     labels = json.dumps(metadata["labels"], ensure_ascii=False)
     lines.append(f"labels = {labels}")

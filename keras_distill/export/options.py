@@ -8,7 +8,8 @@ from keras_distill._checks import check_between
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_positive
 
-TASKS = ("classification", "multi_label", "regression")
+WITH_TOLERANCE = ("regression", "vectors")
+TASKS = ("classification", "multi_label", *WITH_TOLERANCE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +21,7 @@ class ExportOptions:
         tokenizer: KerasHub tokenizer, or `None`.
         min_agreement: Float in `[0, 1]`.
         task: One of `TASKS`.
-        tolerance: Float for `"regression"`, `None` elsewhere.
+        tolerance: Float for those `WITH_TOLERANCE`, `None` elsewhere.
 
     Raises:
         ValueError: If a value is out of its range.
@@ -35,11 +36,11 @@ class ExportOptions:
     def __post_init__(self):
         check_between("min_agreement", self.min_agreement, 0, 1)
         check_choice("task", self.task, TASKS)
-        if (self.task == "regression") != (self.tolerance is not None):
+        if (self.task in WITH_TOLERANCE) != (self.tolerance is not None):
             raise ValueError(
-                "`tolerance` is required for `task='regression'` and means "
-                f"nothing elsewhere. Received: task={self.task!r}, "
-                f"tolerance={self.tolerance}"
+                "`tolerance` is required for `task='regression'` and "
+                "`task='vectors'`, and means nothing elsewhere. Received: "
+                f"task={self.task!r}, tolerance={self.tolerance}"
             )
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)

@@ -98,4 +98,8 @@ def _same_prediction(expected, actual, options):
         return expected.argmax(axis=-1) == actual.argmax(axis=-1)
     if options.task == "multi_label":
         return ((expected > 0) == (actual > 0)).all(axis=-1)
+    if options.task == "vectors":
+        lengths = [np.linalg.norm(x, axis=-1) for x in (expected, actual)]
+        cosine = (expected * actual).sum(axis=-1)
+        return cosine >= (1 - options.tolerance) * np.prod(lengths, axis=0)
     return (np.abs(expected - actual) <= options.tolerance).all(axis=-1)

@@ -135,6 +135,7 @@ def _check_by_token(loss):
         "the sparse targets of a cache": loss.reads_sparse,
         "all tokens of a batch together": loss.relates_rows,
         "labels that do not exclude each other": loss.over == "labels",
+        "directions of vectors": loss.over == "vectors",
     }
     found = [reason for reason, holds in reasons.items() if holds]
     if found:

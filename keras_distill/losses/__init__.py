@@ -40,4 +40,6 @@ from keras_distill.losses.sequence import TotalVariation as TotalVariation
 from keras_distill.losses.standardized import TTM as TTM
 from keras_distill.losses.standardized import WTTM as WTTM
 from keras_distill.losses.standardized import StandardizedKL as StandardizedKL
+from keras_distill.losses.vectors import NeighbourKL as NeighbourKL
+from keras_distill.losses.vectors import VectorCosine as VectorCosine
 from keras_distill.losses.weighted_soft_labels import WSLD as WSLD

@@ -10,6 +10,15 @@ from keras_distill._checks import check_choice
 from keras_distill._checks import check_same_shape
 from keras_distill.divergences._distributions import squared
 
+# What a loss compares that is nothing with one unit, and why.
+ONE_UNIT = {
+    "classes": (
+        "distributions over at least 2 classes",
+        "whose softmax is constant",
+    ),
+    "vectors": ("directions", "whose direction is a sign"),
+}
+
 
 class LogitsLoss(keras.losses.Loss):
     """Base of the losses on logits: what a loss takes, and its temperature.
@@ -23,8 +32,9 @@ class LogitsLoss(keras.losses.Loss):
     Attributes:
         over: What the units of the logits stand for: `"classes"` of one
             distribution (softmax), which needs at least two of them;
-            `"labels"`, each on its own (sigmoid); `"anything"`, the logits as
-            mere numbers; or None for a loss that takes other outputs, too.
+            `"labels"`, each on its own (sigmoid); `"vectors"`, a direction,
+            which also needs two; `"anything"`, the logits as mere numbers; or
+            None for a loss that takes other outputs, too.
         needs_labels: Boolean, whether a call takes `labels`, which a
             `Distiller` then hands on from the batch.
         reads_sparse: Boolean, whether `y_true` are the sparse targets of a
@@ -110,8 +120,8 @@ class LogitsLoss(keras.losses.Loss):
 
     @property
     def takes_one_unit(self):
-        """Whether logits of one unit make sense: a softmax of one is 1."""
-        return self.over != "classes"
+        """Whether logits of one unit make sense."""
+        return self.over not in ONE_UNIT
 
     @property
     def title(self):
@@ -135,10 +145,11 @@ class LogitsLoss(keras.losses.Loss):
 
     def _check_units(self, logits, output="`y_pred`"):
         if not self.takes_one_unit and logits.shape[-1] == 1:
+            compares, is_constant = ONE_UNIT[self.over]
             raise ValueError(
-                f"`{self.title}` compares distributions over at least 2 "
-                f"classes, {output} has one unit, whose softmax is constant. "
-                "Use `kd.losses.BinaryKL` or `kd.losses.LogitsMSE`"
+                f"`{self.title}` compares {compares}, {output} has one unit, "
+                f"{is_constant}. Use `kd.losses.BinaryKL` or "
+                "`kd.losses.LogitsMSE`"
             )
 
     def call(self, y_true, y_pred):

@@ -20,7 +20,8 @@ class Recipe:
             files.
         soft_loss: `keras.losses.Loss` on the teacher's and the student's
             logits. None: the student learns from hard labels alone.
-        hard_weight: Float, of the task's loss on the labels.
+        hard_weight: Float, of the task's loss on the labels; 0 without a
+            soft loss is the student as it starts.
         soft_weight: Float, of `soft_loss`.
         transfer: Boolean. The student also learns from data without labels:
             train rows without one, and the task's transfer set. Without a soft
@@ -85,6 +86,11 @@ class Recipe:
     def is_distilled(self):
         """Whether it learns from more than hard labels."""
         return self.soft_loss is not None
+
+    @property
+    def trains(self):
+        """Whether there is anything to learn from."""
+        return self.is_distilled or self.hard_weight > 0
 
     @property
     def is_control(self):

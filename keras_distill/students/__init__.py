@@ -18,6 +18,7 @@ from keras_distill.students.shrink_causal_lm import (
     shrink_causal_lm as shrink_causal_lm,
 )
 from keras_distill.students.siamese import siamese as siamese
+from keras_distill.students.static import static as static
 from keras_distill.students.taggers import bilstm_tagger as bilstm_tagger
 from keras_distill.students.taggers import cnn_tagger as cnn_tagger
 from keras_distill.students.taggers import token_classifier as token_classifier

@@ -18,6 +18,7 @@ KINDS = {
     "of_text": "it reads texts",
     "of_tokens": "it has an answer for each word of a text",
     "of_image": "it reads images",
+    "of_vectors": "it makes vectors of texts",
 }
 # Beyond these is a slip of the keyboard, which would end in a traceback late.
 MOST, WIDEST = 10**6, 2**16
@@ -51,6 +52,8 @@ class Student:
 
     # What reports call it.
     title = "student"
+    # Further forms that it can be exported in, of `experiments.exports`.
+    export_forms = ()
     # Whether it starts as a part of the teacher, and is fine-tuned as that is.
     copies_layers = False
     # Where nobody has chosen the epochs: few rows are passed over more often,
@@ -99,6 +102,10 @@ class Student:
         """The model for an image in each row, with the task's outputs."""
         del teacher
         raise self._refusal(task, "of_image")
+
+    def of_vectors(self, task, teacher):
+        """The model for one text in each row, with a vector for each."""
+        return self.of_text(task, teacher)
 
     def _refusal(self, task, method):
         """What to raise for a task whose kind of model it cannot build."""

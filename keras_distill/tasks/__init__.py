@@ -11,3 +11,4 @@ from keras_distill.tasks.pairs import PairClassification as PairClassification
 from keras_distill.tasks.regression import TextRegression as TextRegression
 from keras_distill.tasks.tags import TokenClassification as TokenClassification
 from keras_distill.tasks.text import TextClassification as TextClassification
+from keras_distill.tasks.vectors import TextVectors as TextVectors

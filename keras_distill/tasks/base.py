@@ -9,13 +9,14 @@ from keras_distill import data
 from keras_distill import losses
 from keras_distill._files import content_hash
 from keras_distill._text_files import some
+from keras_distill.tasks.in_exports import InExports
 from keras_distill.tasks.in_runs import PARTS as PARTS
 from keras_distill.tasks.in_runs import InRuns
 
 TRANSFER = "transfer"
 
 
-class Task(InRuns):
+class Task(InRuns, InExports):
     """What is learnt: data, the loss on labels, the metric, the inputs.
 
     A task is one file: a subclass says how its data are read and encoded, what
@@ -41,11 +42,9 @@ class Task(InRuns):
     # that ends so, and its meaning.
     noun, sides, measure = "text", 1, "accuracy"
     further = types.MappingProxyType({})
-    # What `export` compares: predictions, or outputs within a tolerance.
-    export_as, tolerance = "classification", None
     # Whether something, such as a threshold, is chosen on dev for each model.
     chooses_on_dev = False
-    # The recipes that differ here, by their names.
+    # The recipes that differ here, by their names; the first is the control.
     recipes = ("hard", "mse", "kd")
 
     def __init__(
@@ -72,6 +71,18 @@ class Task(InRuns):
     def logits_shape(self):
         """Tuple, the shape of what a model gives for a row."""
         return (self.num_outputs,)
+
+    def judged_by(self, logits):
+        """The task as it is beside a teacher.
+
+        Args:
+            logits: Dict from parts to the teacher's logits.
+
+        Returns:
+            `Task`, here the same: labels tell what is right, not the teacher.
+        """
+        del logits
+        return self
 
     def hard_loss(self):
         """The loss on labels; rows without one count nothing.
@@ -253,14 +264,6 @@ class Task(InRuns):
             has no such model.
         """
         del labels
-
-    def raw_examples(self, count):
-        """The first inputs of dev as they were before the preprocessor."""
-        raise NotImplementedError
-
-    def examples(self, count):
-        """The first inputs of dev as the model takes them, a dict."""
-        return self.encoded["dev"].take(slice(count)).inputs
 
     def labels(self, count, seed):
         """The train labels that a student sees, missing where it sees none.

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_distill import losses
+
 
 @keras.saving.register_keras_serializable("keras_distill")
 class KnownLabelsLoss(keras.losses.Loss):
@@ -93,3 +95,18 @@ class LabelsCrossEntropy(KnownLabelsLoss):
 
     def is_known(self, y_true):
         return y_true >= 0
+
+
+@keras.saving.register_keras_serializable("keras_distill")
+class CosineDistance(KnownLabelsLoss):
+    """One minus the cosine of the angle to the vectors.
+
+    Example:
+
+    >>> loss = CosineDistance()
+    >>> round(float(loss(ops.array([[1.0, 0.0]]), ops.array([[3.0, 4.0]]))), 4)
+    0.4
+    """
+
+    def compare(self, y_true, y_pred):
+        return losses.VectorCosine().compare(y_true, y_pred, None)

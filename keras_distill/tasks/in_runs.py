@@ -9,14 +9,25 @@ class InRuns:
     # The kind of `data.Splits`; the options of `experiments.Preparation` that
     # are for it; the files that a run keeps of it; and its usual student.
     splits_kind, options, files, student = None, (), (), None
-    # What hubs of models list its students under.
-    pipeline_tag = "text-classification"
+    # What is learnt of a row, in reports.
+    label_noun = "label"
     # Those of the options that the data decide where they are `"auto"`.
     decides = ()
     # Whether a teacher brings what makes its inputs of the data.
     preprocesses = False
+    # Whether a teacher learns from the labels first, and students may see some
+    # of them.
+    fine_tunes_teacher = True
     # Whether further rows without labels can be made, or read from a file.
     makes_transfer = False
+
+    @classmethod
+    def check_chosen(cls, chosen):
+        """Raises `UsageError` for a choice that such a task has no use for.
+
+        Args:
+            chosen: `experiments.Preparation`.
+        """
 
     @classmethod
     def read_for(cls, chosen):
@@ -103,11 +114,3 @@ class InRuns:
             f"{rows['test']:,} test {facts['noun']}s, "
             f"{cls.outputs_in_words(facts['label_names'])}"
         )
-
-    def reads(self):
-        """A sentence on how much of a row a model takes in."""
-        raise NotImplementedError
-
-    def one_row(self):
-        """What one row is, for latencies: `"one text of 64 tokens"`."""
-        return f"one {self.noun}"

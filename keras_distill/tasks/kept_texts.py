@@ -32,8 +32,9 @@ def read(chosen, kind):
     """
     if not chosen.smoke:
         return data.load(chosen.data, **chosen.columns, kind=kind)
-    if chosen.data == "docstrings" and kind is data.TextSplits:
-        splits = docstrings.build(("numpy", "keras"), max_per_class=500)
+    if chosen.data == "docstrings" and kind.of_classes:
+        few_texts = docstrings.build(("numpy", "keras"), max_per_class=500)
+        splits = kind.like(few_texts)
     else:
         splits = data.load(chosen.data, **chosen.columns, kind=kind)
     return few(splits, SMOKE_ROWS)

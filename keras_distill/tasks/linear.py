@@ -159,7 +159,7 @@ def fit(texts, labels, dev_texts, score, heads, seed=0):
     best, chosen = -math.inf, None
     pairs = texts.ndim > 1
     for features in (WORDS, CHARACTERS):
-        vectorizer = _vectorizer(features, pairs)
+        vectorizer = vectorizer_of(features, pairs)
         matrix = vectorizer.fit_transform(texts[few])
         dev = vectorizer.transform(dev_texts)
         for strength in STRENGTHS:
@@ -170,7 +170,7 @@ def fit(texts, labels, dev_texts, score, heads, seed=0):
                 found = vectorizer, model
     features, strength = chosen
     if len(few) < len(texts):
-        vectorizer = _vectorizer(features, pairs)
+        vectorizer = vectorizer_of(features, pairs)
         matrix = vectorizer.fit_transform(texts)
         found = vectorizer, heads.fit(matrix, labels, strength)
     return LinearText(*found, heads, features, strength)
@@ -208,7 +208,8 @@ class PairFeatures(TransformerMixin, BaseEstimator):
         return self.vectorizer.get_feature_names_out()
 
 
-def _vectorizer(features, pairs):
+def vectorizer_of(features, pairs):
+    """What makes features of texts, or of pairs, not fitted yet."""
     parts = [
         TfidfVectorizer(
             ngram_range=(1, 2),

@@ -4,6 +4,9 @@ from keras_distill import recipes as recipes_module
 from keras_distill._checks import check_positive
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
+from keras_distill._kinds import CONTROLS
+from keras_distill._kinds import OWN_TEMPERATURE
+from keras_distill._kinds import UNTRAINED
 from keras_distill.cli.compare.options import TRANSFER
 from keras_distill.cli.shared import choices
 from keras_distill.experiments import comparing
@@ -13,9 +16,8 @@ from keras_distill.experiments.prepared import open_folder
 from keras_distill.experiments.report import html
 from keras_distill.experiments.report import tables
 
-COLUMNS = ("Student", "Learns from", "Test %", "vs hard labels", "Seconds")
+COLUMNS = ("Student", "Learns from", "Test %", "vs control", "Seconds")
 SEEDS, SMOKE_SEEDS = (3,), (1,)
-PLAIN = ("hard", "mse", "kd")
 
 
 def run(options, screen):
@@ -29,17 +31,19 @@ def run(options, screen):
         UsageError: The options, the data or the teacher are wrong.
     """
     what, redo = options.what, options.run.redo
-    _check(options)
     named = recipes(options)
     wants_texts = not named or any(name.endswith(TRANSFER) for name in named)
     chosen = choices.preparation(options, what.student if wants_texts else ())
+    _check(options, chosen.task_kind)
     students = {
         student.title: student
         for student in choices.students(
             what.student,
             options.learning,
             chosen,
-            list((named or recipes(options, PLAIN)).values()),
+            list(
+                (named or recipes(options, chosen.task_kind.recipes)).values()
+            ),
         ).values()
     }
     seeds = _seeds(options)
@@ -92,7 +96,9 @@ def run(options, screen):
 
 def default_arms(task, labels):
     """Names of arms: with text without labels where there is such text."""
-    further = task.recipes if task.has_transfer(labels) else ()
+    further = []
+    if task.has_transfer(labels):
+        further = [name for name in task.recipes if name != UNTRAINED]
     return [*task.recipes, *(f"{name}{TRANSFER}" for name in further)]
 
 
@@ -111,9 +117,8 @@ def recipes(options, names=None):
         kind = name.removesuffix(TRANSFER)
         accepted = choices.parameters(kind)
         values = {key: taught[key] for key in accepted if key in taught}
-        if kind == "mse":
-            # `--temperature` is that of probabilities; logits are compared
-            # as they are.
+        if kind in OWN_TEMPERATURE:
+            # `--temperature` is that of probabilities.
             del values["temperature"]
         recipe = choices.recipe(kind, values, "--arms")
         found[name] = (
@@ -122,7 +127,7 @@ def recipes(options, names=None):
     return found
 
 
-def _check(options):
+def _check(options, task_kind):
     what, run = options.what, options.run
     if not what.student or len(set(what.student)) < len(what.student):
         raise UsageError(
@@ -130,20 +135,22 @@ def _check(options):
             f"Received: student={list(what.student)}"
         )
     if what.arms != "auto":
-        _check_arms(what.arms)
+        _check_arms(what.arms, task_kind.recipes[0])
     with as_usage_error(ValueError, advice="See `--help`."):
         recipes_module.annealing(options.imitation.max_temperature)
         if run.cost_per_hour is not None:
             check_positive("cost_per_hour", run.cost_per_hour, 1e9)
 
 
-def _check_arms(arms):
+def _check_arms(arms, control):
     if len(set(arms)) < len(arms):
         raise UsageError(f"`--arms` must differ. Received: arms={list(arms)}")
-    if "hard" not in arms:
+    others = {*CONTROLS} - {control}
+    if control not in arms or others & {*arms}:
         raise UsageError(
-            "`--arms` must hold hard, the control: without it nobody can tell "
-            f"whether distillation helps. Received: arms={list(arms)}"
+            f"`--arms` must hold {control}, the control of this task, and not "
+            f"{' or '.join(others)}: without it nobody can tell whether "
+            f"distillation helps. Received: arms={list(arms)}"
         )
 
 

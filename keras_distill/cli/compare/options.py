@@ -4,6 +4,8 @@ import dataclasses
 import pathlib
 from typing import Literal
 
+from keras_distill._kinds import HARD
+from keras_distill._kinds import METHODS
 from keras_distill._kinds import RECIPES
 from keras_distill._kinds import STUDENTS
 from keras_distill.cli.shared.options import Auto
@@ -14,7 +16,7 @@ from keras_distill.cli.shared.options import Texts
 from keras_distill.cli.shared.options import Transfer
 
 TRANSFER = "+transfer"
-Arm = Literal[*RECIPES, *(f"{name}{TRANSFER}" for name in RECIPES)]
+Arm = Literal[*RECIPES, *(f"{name}{TRANSFER}" for name in (HARD, *METHODS))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +36,8 @@ class What:
             or a folder with a folder for each class.
         student: One or more small models: convolutions, a recurrent network,
             averaged n-grams, the teacher with fewer layers; of images a
-            residual network; or a model in a file. auto: text_cnn, or conv_net.
+            residual network; of vectors the mean of the tokens' own; or a model
+            in a file. auto: text_cnn, conv_net or static.
         arms: What the students learn from. hard: labels alone, the control.
             mse: labels and the teacher's logits. kd: labels and its
             probabilities (KL divergence at a temperature, times its square).
@@ -44,9 +47,11 @@ class What:
             annealing: its logits, scaled up step by step, then the labels.
             two_stage: the same stages without the scaling, the control of
             annealing. continuation: from the logits to the labels without a
-            step. '+transfer': the same, on unlabelled text too. auto:
-            hard, mse and kd, each with and, where there is such text, also
-            without it.
+            step. untrained: nothing, the control of vectors, which have no
+            labels. neighbours: the teacher's vectors, and which texts they
+            bring together. '+transfer': the same, on unlabelled text too.
+            auto: hard, mse and kd, or what the task has for them, each with
+            and, where there is such text, also without it.
         output: Folder for models and reports. The same command, run again,
             continues there after the last finished training.
     """

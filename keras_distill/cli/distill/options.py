@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 from typing import Literal
 
-from keras_distill._kinds import RECIPES
+from keras_distill._kinds import METHODS
 from keras_distill._kinds import STUDENTS
 from keras_distill.cli.shared.options import Auto
 from keras_distill.cli.shared.options import Images
@@ -12,8 +12,6 @@ from keras_distill.cli.shared.options import Learning
 from keras_distill.cli.shared.options import Teaching
 from keras_distill.cli.shared.options import Texts
 from keras_distill.cli.shared.options import Transfer
-
-METHODS = tuple(name for name in RECIPES if name != "hard")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +31,8 @@ class What:
             or a folder with a folder for each class.
         student: The small model: convolutions, a recurrent network, averaged
             n-grams, or the teacher with fewer layers; of images a residual
-            network; or a model in a file. auto: text_cnn, or conv_net.
+            network; of vectors the mean of the tokens' own; or a model in a
+            file. auto: text_cnn, conv_net or static.
         method: What the student imitates. kd: the teacher's probabilities (KL
             divergence at a temperature). mse: its logits. annealing: its
             logits, scaled up step by step, then the labels. two_stage: the same
@@ -41,6 +40,7 @@ class What:
             labels without a step. hidden: kd, and the states between the layers
             (students bilstm and shrink), or feature maps (conv_net).
             attention: kd, and where in an image the feature maps are active.
+            neighbours: its vectors, and which texts they bring together.
         output: Folder for models and report. The same command, run again,
             continues there after the last finished phase.
     """

@@ -30,9 +30,10 @@ class Texts:
         vocabulary: WordPiece vocabulary (vocab.txt) of a teacher in a .keras
             file that holds no tokenizer. None: a vocab.txt beside the file.
         task: What is learnt: a class for each text, for each pair of texts, or
-            for each image; a score; any of several labels; or a tag for each
-            word. auto: what files and the label's column are called; of classes
-            pairs where there are two columns of text.
+            for each image; a score; any of several labels; a tag for each
+            word; or, without labels, a vector for each text. auto: what files
+            and the label's column are called; of classes pairs where there are
+            two columns of text.
     """
 
     text_column: str | None = None

@@ -35,7 +35,7 @@ def teacher_row(teacher, names):
     return {"cells": cells, "kind": "teacher", "judged": False}
 
 
-def floor_row(name, floor, names, with_size):
+def floor_row(name, floor, names, with_size, label_noun):
     """The row of a linear model.
 
     Args:
@@ -43,10 +43,11 @@ def floor_row(name, floor, names, with_size):
         floor: Dict, its entry there.
         names: As in `teacher_row`.
         with_size: Boolean. Whether there are files to compare its size with.
+        label_noun: String, what a label is called.
     """
     cells = [
         name.partition("_")[0],
-        f"{count(floor['labels'], 'label')}, {floor['features']}",
+        f"{count(floor['labels'], label_noun)}, {floor['features']}",
         percent(floor["test_score"]),
         "",
         "",

@@ -3,7 +3,7 @@
 import json
 
 from keras_distill.experiments.report import tables
-from keras_distill.experiments.report.contents import TEACHER
+from keras_distill.experiments.report.entries import TEACHER
 from keras_distill.export.card import model_card
 from keras_distill.export.markdown import escape
 
@@ -100,14 +100,15 @@ def repeat(settings, environment):
 
 
 def _purpose(found, name, row, noun):
-    labels = ", ".join(map(str, found["task"]["label_names"]))
+    names = [*map(str, found["task"]["label_names"])]
+    told = "; ".join([", ".join(names), found["task"]["measure"]][not names :])
     how = (
         "distilled from a larger model"
         if row["is_distilled"]
-        else "trained on hard labels, which did best on dev"
+        else f"learnt from {row['learns_from']}, which did best on dev"
     )
     return escape(
-        f"A model of {noun}s ({labels}; {found['task']['measure']}), "
+        f"A model of {noun}s ({told}), "
         f"{row['parameters']:,} weights: the student “{name}”, {how}. Made by "
         f"keras_distill on {found['date']}."
     )
@@ -116,7 +117,7 @@ def _purpose(found, name, row, noun):
 def _data(task, noun):
     told = [
         f"{task['name']}: {task['rows']['train']:,} train {noun}s "
-        f"({task['labelled_train_rows']:,} with a label), "
+        f"({task['labelled_train_rows']:,} with a {task['label_noun']}), "
         f"{task['rows']['dev']:,} dev and {task['rows']['test']:,} test.",
         *task["notes"],
     ]
@@ -128,7 +129,8 @@ def _training(found, name, row, entry):
     options = found["students"][name]
     position = row["seeds"].index(entry["seed"])
     return escape(
-        f"Arm “{row['arm']}”: {row['learns_from']}. {row['labels']:,} labels, "
+        f"Arm “{row['arm']}”: {row['learns_from']}. "
+        f"{tables.count(row['labels'], found['task']['label_noun'])}, "
         f"{row['texts']:,} {noun}s; {row['steps']:,} steps of "
         f"{options['batch_size']} {noun}s, Adam, learning rate "
         f"{options['learning_rate']:g}. Seed {entry['seed']}, epoch "

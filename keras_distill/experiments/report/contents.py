@@ -7,12 +7,13 @@ from keras_distill import _files
 from keras_distill.experiments import results
 from keras_distill.experiments.environment import environment
 from keras_distill.experiments.floor import LINEAR
+from keras_distill.experiments.report import entries
 from keras_distill.experiments.report import html
 from keras_distill.experiments.report import tables
 from keras_distill.experiments.report import verdict
+from keras_distill.experiments.report.entries import TEACHER
+from keras_distill.experiments.report.numbers import count
 from keras_distill.tasks.base import TRANSFER
-
-TEACHER = "teacher"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +80,7 @@ def build(outcome, task, teacher, files, folder, about):
         "environment": environment(),
     }
     found["rows"] = [task.named(row) for row in found["rows"]]
-    found["models"] = [task.named(model) for model in models(found)]
+    found["models"] = [task.named(model) for model in entries.models(found)]
     found["measured"] = measured(found, task, about)
     return found
 
@@ -100,62 +101,6 @@ def write(found, output, with_html):
         _files.write_text(output / name, text)
 
 
-def models(found):
-    """One entry for the teacher, each linear model, each student and arm.
-
-    Returns:
-        List of dicts with `name`, `description`, `labels`, `seeds`,
-        `dev_score`, `test_score` (lists, one value a seed; under the name of
-        the measure, too: `test_accuracy`), `parameters`, `files`.
-    """
-    teacher = found["teacher"]
-    entries = [
-        {
-            "name": TEACHER,
-            "description": TEACHER,
-            "labels": found["task"]["labelled_train_rows"],
-            "seeds": [],
-            "dev_score": [teacher["dev_score"]],
-            "test_score": [teacher["test_score"]],
-            "parameters": teacher["parameters"],
-            "files": found["exports"].get(TEACHER, {}).get("files", {}),
-        }
-    ]
-    for name, floor in found["floors"].items():
-        entries.append(
-            {
-                "name": name,
-                "description": f"{floor['model']}, {floor['labels']:,} labels",
-                "labels": floor["labels"],
-                "seeds": floor["seeds"],
-                "dev_score": floor["dev_score"]["values"],
-                "test_score": floor["test_score"]["values"],
-                "parameters": floor["parameters"],
-                "size_bytes": floor["size_bytes"],
-                "latency_ms": floor["latency_ms"],
-                "files": {},
-            }
-        )
-    for row in found["rows"]:
-        export = found["exports"].get(row["student"], {})
-        is_exported = export.get("arm") == row["arm"]
-        entries.append(
-            {
-                "name": f"{row['student']}, {row['arm']}",
-                "description": f"{row['learns_from']}, "
-                f"{row['labels']:,} labels",
-                "labels": row["labels"],
-                "seeds": row["seeds"],
-                "dev_score": row["dev_score"]["values"],
-                "test_score": row["test_score"]["values"],
-                "failed": row["failed"],
-                "parameters": row["parameters"],
-                "files": export["files"] if is_exported else {},
-            }
-        )
-    return entries
-
-
 def measured(found, task, about):
     """How it was measured, in sentences.
 
@@ -174,15 +119,15 @@ def measured(found, task, about):
         f"and {sizes['test']:,} test {task.noun}s; "
         f"{task.outputs_in_words(task.splits.label_names)}.",
         *found["task"]["notes"],
-        f"{tables.count(len(found['students']), 'student')} x "
-        f"{tables.count(len(arms), 'arm')} x "
-        f"{tables.count(len(seeds), 'seed')} "
-        f"({', '.join(map(str, seeds))}) = {tables.count(cells, 'training')}. "
+        f"{count(len(found['students']), 'student')} x "
+        f"{count(len(arms), 'arm')} x "
+        f"{count(len(seeds), 'seed')} "
+        f"({', '.join(map(str, seeds))}) = {count(cells, 'training')}. "
         + _left_out(found["left_out"]),
         "All arms of a student start from the same weights with the same "
         "seed and take the same number of steps: "
         + "; ".join(
-            f"{name}: {rows_of[0]['steps']:,} steps of "
+            f"{name}: {max(row['steps'] for row in rows_of):,} steps of "
             f"{found['students'][name]['batch_size']} {task.noun}s, dev scored "
             f"after each of {found['students'][name]['epochs']} epochs"
             for name, rows_of in _by_student(rows)
@@ -195,7 +140,7 @@ def measured(found, task, about):
         "number of arms.",
         "ECE: expected calibration error, 15 bins of equal width. Agreement: "
         "share of predictions for test that student and teacher share; of "
-        "scores their correlation.",
+        "scores their correlation, of vectors their mean cosine.",
         "Seconds: the training of the student, dev included, without the "
         "teacher's passes over the data, on the machine below.",
     ]
@@ -243,7 +188,7 @@ def _left_out(names):
     if not names:
         return "All of them are in this report; none was left out."
     return (
-        f"{tables.count(len(names), 'further training')} in this folder "
+        f"{count(len(names), 'further training')} in this folder "
         f"{'was' if len(names) == 1 else 'were'} not asked for in this "
         f"report: {'; '.join(names)}."
     )
@@ -266,7 +211,8 @@ def _task(task):
         "transfer_rows": rows.get(TRANSFER, 0),
         "measure": task.measure,
         "further": {name: [*told] for name, told in task.further.items()},
-        "label_names": list(task.splits.label_names),
+        "label_noun": task.label_noun,
+        "label_names": list(task.output_names or ()),
         "notes": [*task.splits.notes, *task.notes],
     }
 

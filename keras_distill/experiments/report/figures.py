@@ -55,7 +55,7 @@ def legend(arms):
 
 
 def differences(rows):
-    """Each arm's difference to hard labels, with its interval.
+    """Each arm's difference to the control, with its interval.
 
     Args:
         rows: The rows of one student.
@@ -80,8 +80,8 @@ def differences(rows):
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        axes.set_xlabel("points on test, against hard labels")
-        return svg(figure, "Differences to hard labels, with intervals")
+        axes.set_xlabel("points on test, against the control")
+        return svg(figure, "Differences to the control, with intervals")
 
 
 def learning_curves(rows, measure="accuracy"):

@@ -17,7 +17,7 @@ COLUMNS = (
     "Student",
     "Learns from",
     "Test %",
-    "vs hard labels",
+    "vs control",
     "p",
     "Dev %",
     "ECE %",
@@ -47,10 +47,13 @@ def table(found):
     columns = (*COLUMNS, *titles, *MEASURED)
     judged = {(v["student"], v["arm"]) for v in found["verdicts"]}
     names = found["task"]["further"]
+    label_noun = found["task"]["label_noun"]
     body = [
         baselines.teacher_row(found["teacher"], names),
         *(
-            baselines.floor_row(name, floor, names, bool(found["exports"]))
+            baselines.floor_row(
+                name, floor, names, bool(found["exports"]), label_noun
+            )
             for name, floor in found["floors"].items()
         ),
     ]
@@ -112,7 +115,7 @@ def legend(found):
     told = [
         "Mean ± standard deviation over seeds",
         f"Test, Dev: {found['task']['measure']} x 100",
-        "“vs hard labels”: points, with the 95 % interval",
+        "“vs control”: points, with the 95 % interval",
         *(["p: McNemar, predictions of all seeds pooled"] if has_p else []),
         "Agree: with the teacher's prediction",
         *(
@@ -196,8 +199,11 @@ def seeds(row):
 
 def arms(found):
     """Dict from each arm to what it learns from, in words."""
+    label_noun = found["task"]["label_noun"]
     return {
-        row["arm"]: f"{row['learns_from']}. {count(row['labels'], 'label')}, "
+        row[
+            "arm"
+        ]: f"{row['learns_from']}. {count(row['labels'], label_noun)}, "
         f"{count(row['texts'], found['task']['noun'])}."
         for row in found["rows"]
     }

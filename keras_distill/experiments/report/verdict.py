@@ -105,6 +105,7 @@ def _of_student(name, cells, teacher_score, measure):
             cells,
         )
     found = results.difference(control, best)
+    found["control"] = control[0].cell.recipe.name
     cell = best[0].cell
     return {
         "student": name,
@@ -182,7 +183,7 @@ def headline(found):
     """The answer in one sentence.
 
     Args:
-        found: Dict, from `results.between`, against hard labels.
+        found: Dict, from `results.between`, and the name of the `control`.
 
     Returns:
         String.
@@ -199,8 +200,9 @@ def headline(found):
             f"({interval(found)})."
         )
     return (
-        "no difference can be shown between distillation and hard labels "
-        f"({signed(found['value'])} points, {interval(found)})."
+        f"no difference can be shown between distillation and "
+        f"{found['control']} ({signed(found['value'])} points, "
+        f"{interval(found)})."
     )
 
 
