@@ -133,7 +133,8 @@ class Preparation:
         embedded = self.teacher == places.EMBEDDED
         docstrings = self.data == DOCSTRINGS
         no_texts = embedded or self.smoke or self.unlabelled is not None
-        no_texts = no_texts or not self.task_kind.makes_transfer
+        kind = self.task_kind
+        no_texts = no_texts or not (kind.makes_transfer and kind.wants_transfer)
         found = {
             "transfer": None if no_texts else AUTO,
             "labels": 1000 if docstrings else None,

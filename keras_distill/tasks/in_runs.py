@@ -20,6 +20,8 @@ class InRuns:
     fine_tunes_teacher = True
     # Whether further rows without labels can be made, or read from a file.
     makes_transfer = False
+    # Whether they are made where nobody asks for them.
+    wants_transfer = True
 
     @classmethod
     def check_chosen(cls, chosen):
