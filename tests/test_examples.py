@@ -41,6 +41,15 @@ LINES = {
             for name in ("teacher", "hard labels", "KD", "KD and hidden states")
         ),
     ],
+    "vectors": [
+        r"neighbours kept on test$",
+        *(
+            rf"{name} +{SHARE}$"
+            for name in ("teacher", "linear", "control", "distilled")
+        ),
+        r"distilled_vectors\.npz [\d,]+ bytes$",
+        r"1\.00 .+",
+    ],
     "several_labels": [
         r"(micro F1|Pearson) on test$",
         *(
