@@ -24,6 +24,7 @@ from keras_distill.cli import main
 from keras_distill.experiments.bench import Bench
 from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.preparation import Preparation
+from keras_distill.experiments.teaching import Teacher
 from keras_distill.experiments.teaching import as_teacher
 from keras_distill.students.static import start
 from keras_distill.tasks import embedders
@@ -314,11 +315,12 @@ def test_presets_become_embedders(tmp_path):
 
 @pytest.fixture(scope="module")
 def bench():
-    task = tiny_vectors.task(transfer=["the fine 1", "the sad 2"] * 5)
+    task = tiny_vectors.task(transfer=TRANSFER)
     teacher = as_teacher(tiny_vectors.embedder(), task)
     return Bench(task.judged_by(teacher.logits), teacher)
 
 
+TRANSFER = ["the fine 1", "the sad 2"] * 5
 SMALL = students.Static(epochs=12, batch_size=8, learning_rate=0.02)
 
 
@@ -409,6 +411,22 @@ def test_teachers_that_make_no_vectors():
     one = keras.Model(inputs, ops.cast(inputs["token_ids"][:, :1], "float32"))
     with pytest.raises(UsageError, match="a vector for each text"):
         as_teacher(one, tiny_vectors.task())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dev": np.zeros((39, 6))},
+        {"dev": np.zeros(40)},
+        {"other": np.zeros((40, 6))},
+    ],
+)
+def test_vectors_from_elsewhere_must_be_those_of_the_texts(bench, change):
+    logits = {**bench.teacher.logits, **change}
+    with pytest.raises(UsageError, match="a vector for each of the"):
+        as_teacher(Teacher(logits), bench.task)
+    given = Teacher(bench.teacher.logits)
+    assert as_teacher(given, tiny_vectors.task(transfer=TRANSFER)) is given
 
 
 # Data.

@@ -53,7 +53,7 @@ class TextVectors(TextTask):
     measure, label_noun = "neighbours kept", "vector"
     export_as, tolerance = "vectors", TOLERANCE
     # Of vectors of length 1 squared error and cosine are the same.
-    recipes = ("untrained", "kd", "neighbours")
+    recipes = ("untrained", "kd")
     output_names = None
     # Set by what makes a teacher: how many dimensions its vectors have.
     dimensions = None
@@ -115,7 +115,18 @@ class TextVectors(TextTask):
 
         Returns:
             `TextVectors`.
+
+        Raises:
+            ValueError: There is not one vector for each text.
         """
+        for part, vectors in logits.items():
+            rows = len(self.encoded.get(part, ()))
+            if np.ndim(vectors) != 2 or len(vectors) != rows:
+                raise ValueError(
+                    f"The teacher must have a vector for each of the {rows} "
+                    f"texts of {part!r}, an array [rows, dimensions]. "
+                    f"Received: an array of shape {np.shape(vectors)}"
+                )
         found = copy.copy(self)
         found.encoded = self.encoded | {
             part: self.encoded[part].with_labels(
