@@ -113,9 +113,10 @@ class Learning:
     Args:
         width: Width of the student: of embeddings and filters (text_cnn),
             embeddings and states (bilstm), embeddings and n-grams (ngram),
-            states (shrink), the first stage's channels (conv_net). auto: 64,
-            128 with the embeddings of a pretrained teacher, 32 for ngram, 16
-            for conv_net, and the teacher's for shrink.
+            states (shrink), the first stage's channels (conv_net), the table
+            of tokens (static). auto: 64, 128 with the embeddings of a
+            pretrained teacher, 32 for ngram, 16 for conv_net, 256 for static,
+            and the teacher's for shrink.
         depth: Layers of the student conv_net, 6 n + 2. auto: 8.
         embeddings: Where those of text_cnn, bilstm and ngram start. random: new
             ones. teacher: a copy of the teacher's, as wide as there; width is
@@ -136,7 +137,7 @@ class Learning:
             steps, and are scored on dev after each. auto: 10, 20 for ngram, 30
             for conv_net, and 4 for shrink; more with transfer text, half as
             many passes over all of it; and up to 30, 60 for conv_net, 10 for
-            shrink, where the rows are few.
+            shrink, 100 for static, where the rows are few.
         learning_rate: Peak learning rate of Adam. auto: 2e-3, 1e-3 with the
             embeddings of a pretrained teacher, 5e-3 for ngram, 3e-3 for
             conv_net; for shrink the teacher's, or 5e-5.
