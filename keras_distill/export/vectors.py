@@ -144,9 +144,14 @@ class StaticVectors:
         return np.concatenate([self._of_few(*pair) for pair in pairs])
 
     def _of_few(self, token_ids, padding_mask):
-        mask = np.asarray(padding_mask, "float32")[..., None]
-        mean = (self.table[token_ids] * mask).sum(axis=1)
-        mean /= np.maximum(mask.sum(axis=1), 1)
+        mask = np.asarray(padding_mask) > 0
+        counts = mask.sum(axis=1)
+        # Padding is never looked up; a row of zeros ends the last segment.
+        rows = np.zeros((counts.sum() + 1, self.table.shape[1]), "float32")
+        np.take(self.table, np.asarray(token_ids)[mask], axis=0, out=rows[:-1])
+        sums = np.add.reduceat(rows, np.cumsum(counts) - counts)
+        sums[counts == 0] = 0
+        mean = sums / np.maximum(counts, 1)[:, None].astype("float32")
         found = mean @ self.projection + self.bias
         if self.unit:
             found /= np.linalg.norm(found, axis=1, keepdims=True) + 1e-12
