@@ -501,8 +501,25 @@ def test_plain_arrays_say_what_the_student_says(tmp_path):
     np.testing.assert_allclose(found, model(rows), atol=1e-5)
     names = {path.name for path in tmp_path.iterdir()}
     assert "vectors.vocabulary.txt" in names
+    half = export.vectors(
+        model,
+        tmp_path / "half.npz",
+        examples=task.examples(20),
+        quantization="float16",
+    )
+    assert half.agreement == 1.0
+    assert half.size_bytes < report.size_bytes
+    with np.load(half.path) as held:
+        assert {str(v.dtype) for v in held.values()} == {"float16", "bool"}
+    found = export.StaticVectors(half.path)(
+        rows["token_ids"], rows["padding_mask"]
+    )
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, model(rows), atol=2e-3)
     with pytest.raises(ValueError, match=r"must end in `\.npz`"):
         export.vectors(model, tmp_path / "a.zip", examples=rows)
+    with pytest.raises(ValueError, match="`quantization` must be"):
+        export.vectors(model, tmp_path / "a.npz", quantization="int4")
     with pytest.raises(ValueError, match=r"kd\.students\.static"):
         export.vectors(teacher, tmp_path / "b.npz", examples=rows)
 

@@ -137,7 +137,7 @@ def saved_model(model, path, task):
 
 
 def numpy(model, path, task):
-    """Exports static vectors as plain arrays, and scores them as such.
+    """Exports static vectors as plain float16 arrays, and scores them as such.
 
     Args:
         model: `keras.Model`.
@@ -153,6 +153,7 @@ def numpy(model, path, task):
             path,
             task.preprocessor.tokenizer,
             examples=task.examples(EXAMPLES),
+            quantization="float16",
             tolerance=task.tolerance,
         )
     except export.ExportError as error:

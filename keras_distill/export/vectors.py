@@ -6,6 +6,7 @@ import pathlib
 import keras
 import numpy as np
 
+from keras_distill._checks import check_choice
 from keras_distill._files import drafts_beside
 from keras_distill._files import write_json
 from keras_distill.export.inputs import read_inputs
@@ -21,6 +22,8 @@ from keras_distill.export.student_checks import check_examples
 from keras_distill.export.student_checks import check_student
 
 ENDING = ".npz"
+QUANTIZATIONS = (None, "float16")
+WEIGHTS = ("table", "projection", "bias")
 BLOCK = 1024
 
 
@@ -29,20 +32,23 @@ def vectors(
     path,
     tokenizer=None,
     examples=None,
+    quantization=None,
     tolerance=0.02,
     min_agreement=0.99,
 ):
     """Writes a student of `kd.students.static` as an `.npz` file.
 
-    `table`, of the tokens, `projection` and `bias`, that follow their mean,
-    float32; `StaticVectors` is all that a program needs to use them. Beside
-    the file are its metadata, as of `litert`, and the tokenizer's files.
+    `table`, of the tokens, `projection` and `bias`, that follow their mean;
+    `StaticVectors` is all that a program needs to use them. Beside the file
+    are its metadata, as of `litert`, and the tokenizer's files.
 
     Args:
         student: `keras.Model` of one `Embedding` and one `Dense`.
         path: Path that ends in `.npz`.
         tokenizer: KerasHub tokenizer, or None.
         examples: Dict of arrays, inputs that the file is compared on.
+        quantization: `None` for float32, or `"float16"`: half the size, as
+            fast, since `StaticVectors` holds float32.
         tolerance: Float, by how much a cosine may fall short of 1.
         min_agreement: Float, the share of examples within it.
 
@@ -70,6 +76,7 @@ def vectors(
     options = ExportOptions(
         None, tokenizer, min_agreement, "vectors", tolerance
     )
+    check_choice("quantization", quantization, QUANTIZATIONS)
     path = pathlib.Path(os.fspath(path))
     metadata_path = path.with_suffix(".metadata.json")
     if path.suffix != ENDING:
@@ -86,7 +93,7 @@ def vectors(
     (name,) = expected
     with drafts_beside(path) as folder:
         file = folder / path.name
-        np.savez(file, **held)
+        np.savez(file, **{k: _stored(v, quantization) for k, v in held.items()})
         model = StaticVectors(file)
         result = compare(expected, {name: model(**arrays)}, options)
         report = ExportReport(
@@ -106,7 +113,7 @@ def vectors(
             options,
             tokenizer,
             format="npz",
-            quantization=None,
+            quantization=quantization,
             sequence_length=None,
             vocabulary_files=save_vocabulary(
                 tokenizer, folder, prefix=f"{path.stem}."
@@ -126,8 +133,9 @@ class StaticVectors:
 
     def __init__(self, path):
         with np.load(path) as held:
-            self.table = held["table"]
-            self.projection, self.bias = held["projection"], held["bias"]
+            self.table, self.projection, self.bias = (
+                held[name].astype("float32") for name in WEIGHTS
+            )
             self.unit = bool(held["unit"])
 
     def __call__(self, token_ids, padding_mask):
@@ -158,6 +166,12 @@ class StaticVectors:
         return found
 
 
+def _stored(weights, quantization):
+    """The weights as the file holds them; what is no number stays."""
+    half = quantization and weights.dtype.kind == "f"
+    return weights.astype(quantization) if half else weights
+
+
 def _arrays(student):
     """What the file holds of a static student."""
     kinds = keras.layers.Embedding, keras.layers.Dense
@@ -172,8 +186,6 @@ def _arrays(student):
     (table,), (projection, bias) = (one.get_weights() for (one,) in found)
     last = keras.layers.UnitNormalization
     return {
-        "table": table,
-        "projection": projection,
-        "bias": bias,
+        **dict(zip(WEIGHTS, (table, projection, bias), strict=True)),
         "unit": np.array(any(isinstance(x, last) for x in student.layers)),
     }
