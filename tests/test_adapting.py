@@ -1,5 +1,7 @@
 """Fine-tuning a teacher by what dev says."""
 
+import types
+
 import keras
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import tiny_text
 from keras_distill._errors import UsageError
 from keras_distill.experiments import Preparation
 from keras_distill.experiments import adapting
+from keras_distill.experiments import teachers
 from keras_distill.experiments import training
 from keras_distill.experiments.host_schedule import HostSchedule
 
@@ -194,6 +197,12 @@ def test_a_teacher_may_see_no_more_labels_than_the_student(epochs, monkeypatch):
         return batches(rows, *args, **kwargs)
 
     monkeypatch.setattr(training, "batches", spy)
+    model = tiny_text.network()
+    source = types.SimpleNamespace(
+        build=lambda _: (model, False), kind="embedded", is_new=True
+    )
+    monkeypatch.setattr(Preparation, "source", source)
+    start = model.get_weights()
     for labels, sees in ((6, "student"), (6, "all"), (None, "student")):
         chosen = Preparation(
             data="docstrings",
@@ -203,9 +212,9 @@ def test_a_teacher_may_see_no_more_labels_than_the_student(epochs, monkeypatch):
             teacher_learning_rate=0.01,
             teacher_minutes=0.01,
         )
-        model = tiny_text.network()
+        model.set_weights(start)
         seen.clear()
-        adapting.fine_tuned(model, task, chosen, knows=False)
+        teachers.teacher_for(chosen, task)
         few = sees == "student" and labels is not None
         assert {len(rows) for rows in seen} == {6 if few else 24}
         if few:

@@ -36,6 +36,7 @@ NAMES = {
     "experiments": """Cell LanguageModelSettings Phase Preparation Prepared
         RunFolder Teacher TeacherSource Tuned Watcher compare default_recipes
         distill distill_language_model fine_tune fine_tune_adaptively
+        fine_tune_contrastively
         prepare tune""",
     "export": """ExportError ExportReport StaticVectors litert measure_latency
         model_card saved_model vectors""",

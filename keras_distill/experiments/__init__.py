@@ -9,6 +9,9 @@ from keras_distill.experiments.comparing import compare as compare
 from keras_distill.experiments.comparing import (
     default_recipes as default_recipes,
 )
+from keras_distill.experiments.contrast import (
+    fine_tune_contrastively as fine_tune_contrastively,
+)
 from keras_distill.experiments.distilling import distill as distill
 from keras_distill.experiments.language_models.run import (
     distill_language_model as distill_language_model,

@@ -22,7 +22,6 @@ FEWEST_TRIAL_STEPS = 30
 # What tells how long a step takes, where there is nothing to choose.
 TIMED_STEPS = 8
 UNLIMITED = Limit()
-SAME = "student"
 # A trial is noisy: of rates that are about equally good, the lowest.
 ABOUT_EQUAL = 0.005
 # The first cycle takes so many passes, but not fewer steps than that, unless
@@ -54,65 +53,6 @@ class Adapted:
     epochs: float
     best_epoch: float
     cut: bool
-
-
-def fine_tuned(model, task, preparation, knows, watcher=None):
-    """Fine-tunes a teacher as a `Preparation` says.
-
-    Args:
-        model: `keras.Model`, changed in place.
-        task: `Task`.
-        preparation: `Preparation`.
-        knows: Boolean, whether it knows the task's classes already.
-        watcher: `Watcher`, or None.
-
-    Returns:
-        Dict that JSON can hold.
-    """
-    chosen, epochs = preparation, preparation.teacher_epochs
-    if epochs == 0 or (epochs is None and knows):
-        return {"epochs": 0, "best_epoch": None}
-    rate, rows = chosen.teacher_learning_rate, chosen.teacher_batch_size
-    labels = None
-    if chosen.teacher_labels == SAME and chosen.labels is not None:
-        labels = task.labels(chosen.labels, teaching.SEED)
-    if epochs is None and chosen.smoke:
-        epochs, rate = teaching.EPOCHS, rate or chosen.usual_learning_rate
-    if epochs is not None:
-        best = teaching.fine_tune(
-            model, task, epochs, rate, rows, watcher=watcher, labels=labels
-        )
-        return {"epochs": epochs, "best_epoch": best}
-    is_new = chosen.source.is_new
-    rates = NEW_RATES if is_new else FINE_TUNING_RATES
-    found = fine_tune_adaptively(
-        model,
-        task,
-        rates if rate is None else (rate,),
-        rows,
-        chosen.teacher_minutes,
-        teaching.SEED,
-        watcher,
-        labels,
-    )
-    return dataclasses.asdict(found)
-
-
-def summary(result):
-    """One line on what `fine_tuned` and the scores have given.
-
-    Args:
-        result: Dict, with `dev_score` and `test_score`.
-
-    Example:
-
-    >>> summary({"dev_score": 0.8, "test_score": 0.75, "cut": True})
-    'dev 80.0 %, test 75.0 %; the time was up, see `--teacher-minutes`'
-    """
-    told = teaching.scores(result)
-    if result.get("cut"):
-        told += "; the time was up, see `--teacher-minutes`"
-    return told
 
 
 def fine_tune_adaptively(

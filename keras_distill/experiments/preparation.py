@@ -17,6 +17,7 @@ from keras_distill.data import lengths
 from keras_distill.data.sources import names_file
 from keras_distill.experiments import places
 from keras_distill.experiments import sources
+from keras_distill.experiments import teachers
 from keras_distill.experiments import telling
 from keras_distill.experiments import transfer as transfer_set
 
@@ -66,6 +67,8 @@ class Preparation:
             embedded teacher, else 5e-5.
         teacher_minutes: Float, the most that an adaptive fine-tuning takes.
         teacher_batch_size: Integer.
+        teacher_start: String, as what a pretrained one starts: `"encoder"`;
+            `"contrastive"`, see there; or `"auto"`: so for 1,000 labels.
         teacher_labels: String, whose labels it sees: `"all"`, or `"student"`,
             no more than a student of the seed 0, as where there are no others.
         smoke: Boolean. Tiny models on a few rows.
@@ -101,6 +104,7 @@ class Preparation:
     teacher_learning_rate: float | str | None = AUTO
     teacher_minutes: float = 10.0
     teacher_batch_size: int = 32
+    teacher_start: str = AUTO
     teacher_labels: str = "all"
     smoke: bool = False
     task: str = AUTO
@@ -198,6 +202,7 @@ class Preparation:
                 f"task={self.task!r}, "
                 f"text_pair_column={self.text_pair_column!r}"
             )
+        teachers.check_start(self)
         transfer_set.variations(self.transfer)
 
     def _check_ranges(self):
@@ -214,6 +219,7 @@ class Preparation:
             check_integer("labels", self.labels, minimum=1)
         if self.teacher_epochs is not None:
             check_integer("teacher_epochs", self.teacher_epochs, 0, 10**6)
+        check_choice("teacher_start", self.teacher_start, teachers.STARTS)
         check_choice("teacher_labels", self.teacher_labels, ("all", "student"))
         check_between("teacher_minutes", self.teacher_minutes, 0.01, 10**6)
         if self.teacher_learning_rate is not None:

@@ -8,9 +8,9 @@ import keras
 
 from keras_distill import _files
 from keras_distill._watcher import Watcher
-from keras_distill.experiments import adapting
 from keras_distill.experiments import places
 from keras_distill.experiments import reading
+from keras_distill.experiments import teachers
 from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.experiments import transfer as transfer_set
@@ -148,6 +148,7 @@ class Prepared:
                 name="teacher",
                 title=f"teacher: {chosen.teacher}, fine-tuned if need be",
                 options=chosen.of(
+                    "teacher_start",
                     "teacher_epochs",
                     "teacher_learning_rate",
                     "teacher_batch_size",
@@ -156,7 +157,7 @@ class Prepared:
                 ),
                 needs=("data",),
                 run=functools.partial(self._teach, watcher, check),
-                summary=adapting.summary,
+                summary=teachers.summary,
                 files=(MODEL,),
             )
         )
@@ -175,7 +176,7 @@ class Prepared:
         return found
 
     def _few_labels(self):
-        few = self.preparation.teacher_labels == adapting.SAME
+        few = self.preparation.teacher_labels == teachers.SAME
         return ("teacher_labels", "labels") if few else ()
 
     def _forget(self):
@@ -206,10 +207,7 @@ class Prepared:
         # All that draws numbers while it loads is loaded: a run that goes on
         # here must draw as one that came from the phase before.
         keras.utils.set_random_seed(teaching.SEED)
-        model, knows = chosen.source.build(task)
-        if check is not None:
-            check(task, model)
-        tuned = adapting.fine_tuned(model, task, chosen, knows, watcher)
+        model, tuned = teachers.teacher_for(chosen, task, watcher, check)
         logits = {part: self._logits(model, part) for part in ("dev", "test")}
         self._save_teacher(model, task)
         return {

@@ -157,6 +157,21 @@ class TeacherSource:
         with as_usage_error(*LOADING, advice=self._advice()):
             return task.preset_teacher(self.source)
 
+    def contrastive(self, task):
+        """The teacher as a classifier of vectors.
+
+        Args:
+            task: `tasks.TextClassification`.
+
+        Returns:
+            What `task.contrastive_teacher` gives.
+
+        Raises:
+            UsageError: It cannot be loaded.
+        """
+        with as_usage_error(*LOADING, advice=self._advice()):
+            return task.contrastive_teacher(self.source)
+
     @functools.cache  # noqa: B019 - a few sources live as long as the process.
     def _own_preprocessor(self, task_kind):
         if self.kind == "keras":

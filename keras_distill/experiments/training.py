@@ -99,7 +99,7 @@ def batches(encoded, batch_size, seed, logits=None):
     return shuffled(numbered).map(attach).repeat()
 
 
-def fit(model, batches, length, callbacks, watcher=None):
+def fit(model, batches, length, callbacks, watcher=None, told=VALUE):
     """`model.fit`, with a progress bar.
 
     Args:
@@ -108,6 +108,7 @@ def fit(model, batches, length, callbacks, watcher=None):
         length: Pair of epochs and steps in each.
         callbacks: List of callbacks, a `BestEpoch` among them.
         watcher: `Watcher`, or None.
+        told: String, which value of the logs the bar shows.
 
     Returns:
         Dict of lists, one value an epoch; None for one that is not finite.
@@ -124,7 +125,7 @@ def fit(model, batches, length, callbacks, watcher=None):
             epochs=epochs,
             steps_per_epoch=steps,
             shuffle=False,
-            callbacks=[*callbacks, Progress(advance, VALUE)],
+            callbacks=[*callbacks, Progress(advance, told)],
             verbose=0,
         )
     return {

@@ -41,8 +41,35 @@ def of_preset(preset):
         model = kind.from_preset(preset, preprocessor=None)
         model.preprocessor = None
         return model
+    pooling = _pooling(folder)
     backbone = keras_hub.models.Backbone.from_preset(preset)
-    return pooled(backbone, _pooling(folder))
+    return pooled(backbone, pooling)
+
+
+def classifier(preset, num_outputs):
+    """A linear head on the vectors of a preset's encoder, as yet a new one.
+
+    Args:
+        preset: String, as of `of_preset`.
+        num_outputs: Integer.
+
+    Returns:
+        `keras.Model` from tokens to logits, with the layers `unit` and
+        `logits`; None where the encoder is not told what is padding.
+    """
+    backbone = keras_hub.models.Backbone.from_preset(preset)
+    if "padding_mask" not in backbone.input:
+        return None
+    try:
+        pooling = _pooling(pathlib.Path(preset))
+    except ValueError:
+        # Of other modules the encoder alone is a start to be trained on.
+        pooling = "mean"
+    vectors = pooled(backbone, pooling)
+    head = keras.layers.Dense(num_outputs, dtype="float32", name="logits")
+    return keras.Model(
+        vectors.input, head(vectors.output), name="vectors_classifier"
+    )
 
 
 def pooled(backbone, pooling="mean"):

@@ -18,6 +18,8 @@ class InRuns:
     # Whether a teacher learns from the labels first, and students may see some
     # of them.
     fine_tunes_teacher = True
+    # Whether that may begin with a classifier of vectors.
+    contrasts = False
     # Whether further rows without labels can be made, or read from a file.
     makes_transfer = False
     # Whether they are made where nobody asks for them.

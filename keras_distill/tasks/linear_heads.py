@@ -64,6 +64,23 @@ class DenseClasses(Classes):
         """A classifier of the rows of a matrix."""
         return LogisticRegression(C=strength, max_iter=300).fit(matrix, labels)
 
+    def weights(self, model):
+        """What a `keras.layers.Dense` of as many units holds.
+
+        Returns:
+            List of the kernel, `[features, num_classes]`, and the bias.
+        """
+        kernel, bias = model.coef_, model.intercept_
+        if len(kernel) == 1:  # Of two classes scikit-learn keeps one row.
+            kernel, bias = (
+                np.append(-x, x, axis=0) / 2 for x in (kernel, bias)
+            )
+        all_kernels = np.zeros((kernel.shape[1], self.num_classes))
+        all_biases = np.full(self.num_classes, UNSEEN)
+        all_kernels[:, model.classes_] = kernel.T
+        all_biases[model.classes_] = bias
+        return [all_kernels, all_biases]
+
     def parameters(self, model):
         """Integer, the number of weights."""
         return model.coef_.size + model.intercept_.size

@@ -21,6 +21,9 @@ class PairClassification(TextClassification):
     [2, 5, 3, 5, 3, 0, 0, 0]
     """
 
+    # What two texts are to each other no vector of both in one says.
+    contrasts = False
+
     def __init__(self, splits, *arguments, **details):
         super().__init__(splits, *arguments, **details)
         if self.sides != 2:

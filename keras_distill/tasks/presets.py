@@ -17,12 +17,21 @@ def classifier(kind, preset, num_outputs):
         Pair of the model, and whether it is of as many classes already: then
         its head is kept, otherwise a new one is to be fine-tuned.
     """
-    path = pathlib.Path(preset) / "task.json"
-    classes = None
-    if path.is_file():
-        classes = _files.read_json(path)["config"].get("num_classes")
-    knows = classes == num_outputs
+    knows = is_of_classes(preset, num_outputs)
     options = {} if knows else {"num_classes": num_outputs}
     model = kind.from_preset(preset, preprocessor=None, **options)
     model.preprocessor = None
     return model, knows
+
+
+def is_of_classes(preset, num_outputs):
+    """Whether a preset is a folder of a classifier of so many classes.
+
+    Args:
+        preset: String, a preset's name or folder.
+        num_outputs: Integer.
+    """
+    path = pathlib.Path(preset) / "task.json"
+    if not path.is_file():
+        return False
+    return _files.read_json(path)["config"].get("num_classes") == num_outputs

@@ -3,6 +3,8 @@
 import numpy as np
 
 from keras_distill import data
+from keras_distill.tasks import embedders
+from keras_distill.tasks import presets
 from keras_distill.tasks.classes import ClassTask
 from keras_distill.tasks.of_texts import TextTask
 
@@ -24,6 +26,22 @@ class TextClassification(ClassTask, TextTask):
     >>> task.num_outputs, len(task.taught())
     (2, 3)
     """
+
+    contrasts = True
+
+    def contrastive_teacher(self, preset):
+        """A classifier of an encoder's vectors, as of `embedders.classifier`.
+
+        Args:
+            preset: String, a preset's name or folder.
+
+        Returns:
+            `keras.Model`, or None: the preset knows these classes already, or
+            its encoder does not know what is padding.
+        """
+        if presets.is_of_classes(preset, self.num_outputs):
+            return None
+        return embedders.classifier(preset, self.num_outputs)
 
     def linear_model(self, labels):
         """TF-IDF with logistic regression, as `linear.fit` chooses it."""

@@ -95,6 +95,10 @@ class Teaching:
         teacher_minutes: The most time that choosing the rate and fine-tuning
             may take, where the epochs are auto.
         teacher_batch_size: Texts in each step.
+        teacher_start: What of a pretrained teacher of single texts is
+            fine-tuned. encoder: a new head on it. contrastive: before that its
+            vectors learn which texts are of one class, as in SetFit. auto: so
+            where it sees at most 1,000 labels.
         teacher_labels: Whose labels it sees. all: all that there are. student:
             those that a student of the seed 0 sees, see labels.
     """
@@ -103,6 +107,7 @@ class Teaching:
     teacher_learning_rate: float | Auto = "auto"
     teacher_minutes: float = 10.0
     teacher_batch_size: int = 32
+    teacher_start: Literal["auto", "encoder", "contrastive"] = "auto"
     teacher_labels: Literal["all", "student"] = "all"
 
 
