@@ -7,6 +7,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+import scipy
 import tiny
 import tiny_text
 import tiny_vectors
@@ -15,6 +16,7 @@ from keras import ops
 
 import keras_distill as kd
 from keras_distill import data
+from keras_distill import experiments
 from keras_distill import export
 from keras_distill import losses
 from keras_distill import recipes
@@ -287,6 +289,9 @@ def test_the_pooling_of_a_folder_is_read(tmp_path):
     folder = modules(tmp_path / "b", *usual, "Dense", mean_tokens=True)
     with pytest.raises(ValueError, match=r"modules\.json with .*Dense"):
         embedders._pooling(folder)
+    # A start that is fine-tuned needs no more than the encoder.
+    keras_hub.models.BertBackbone(9, 1, 1, 4, 4).save_to_preset(str(folder))
+    assert embedders.classifier(str(folder), 3).output_shape == (None, 3)
     folder = modules(tmp_path / "c", *usual, weightedmean_tokens=True)
     with pytest.raises(ValueError, match="The pooling must be one of"):
         embedders._pooling(folder)
@@ -478,6 +483,89 @@ def test_lines_tell_the_task(tmp_path):
 def test_choices_without_a_meaning(chosen, message):
     with pytest.raises(UsageError, match=message):
         Preparation(task="vectors", **chosen)
+
+
+# Pairs with scores.
+
+
+PAIRS = [
+    ("the fine 1", "the nice 2", "4.5"),
+    ("the fine 3", "the sad 4", "1.0"),
+    ("the dull 5", "the sad 6", ""),
+    ("the poor 7", "the dull 8", "3.5"),
+    ("the nice 9", "the poor 1", "0.5"),
+]
+
+
+def write_pairs(folder, column="score", pairs=PAIRS):
+    folder.mkdir()
+    lines = [f"text1\ttext2\t{column}", *map("\t".join, pairs)]
+    for part in ("train", "dev", "test"):
+        (folder / f"{part}.tsv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_pairs_are_texts_of_their_own(tmp_path):
+    splits = data.load(
+        write_pairs(tmp_path / "a"),
+        text_column="text1",
+        text_pair_column="text2",
+        kind=data.VectorSplits,
+    )
+    test = splits.test
+    assert test.texts[:4] == [*PAIRS[0][:2], *PAIRS[1][:2]]
+    expected = [[0, 4.5], [1, 1.0], [-1, 0.0], [3, 3.5], [4, 0.5]]
+    np.testing.assert_array_equal(test.labels, np.repeat(expected, 2, axis=0))
+    assert splits.label_names == []
+    # Those of a column of another name are scores as well.
+    again = data.load(
+        write_pairs(tmp_path / "b", "label"),
+        text_column="text1",
+        text_pair_column="text2",
+        kind=data.VectorSplits,
+    )
+    np.testing.assert_array_equal(again.test.labels, test.labels)
+
+
+def test_scores_of_single_texts_are_no_classes(tmp_path):
+    path = write_pairs(tmp_path / "a")
+    splits = data.load(path, text_column="text1", kind=data.VectorSplits)
+    assert set(splits.test.labels.tolist()) == {-1}
+
+
+def test_classes_of_pairs_are_told(tmp_path):
+    path = write_pairs(tmp_path / "a", "label", [("a", "b", "same")] * 3)
+    with pytest.raises(ValueError, match="'same' in row 1 of train"):
+        data.load(
+            path,
+            text_column="text1",
+            text_pair_column="text2",
+            kind=data.VectorSplits,
+        )
+    with pytest.raises(UsageError, match="must be single ones"):
+        Preparation(
+            data=path, task="vectors", unlabelled=path, teacher="bert_tiny_en"
+        )
+
+
+def test_the_order_of_scores_is_measured(tmp_path):
+    prepared = experiments.prepare(
+        tmp_path / "run",
+        data=write_pairs(tmp_path / "a"),
+        task="vectors",
+        smoke=True,
+    )
+    task = prepared.task.judged_by(prepared.teacher.logits)
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(10, 3))
+    found = task.further_scores({"test": vectors})["spearman"]
+    cosines = [
+        unit(vectors[2 * i : 2 * i + 1]) @ unit(vectors[2 * i + 1])
+        for i in (0, 1, 3, 4)
+    ]
+    expected = scipy.stats.spearmanr(np.ravel(cosines), [4.5, 1.0, 3.5, 0.5])
+    assert found == pytest.approx(expected.statistic)
+    assert "spearman" in task.further
 
 
 # Exports.

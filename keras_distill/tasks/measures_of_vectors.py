@@ -91,6 +91,32 @@ def probed(known, asked):
     return float(np.mean(model.predict(unit(asked[0])) == asked[1]))
 
 
+def pairs(vectors, labels):
+    """The vectors of the texts of each pair, and its score.
+
+    Args:
+        vectors: Float array `[rows, dimensions]`.
+        labels: Float array `[rows, 2]`, as of `data.VectorSplits`. A text
+            whose other one is not there is in no pair.
+
+    Returns:
+        Two arrays `[pairs, dimensions]`, and one `[pairs]`.
+
+    Example:
+
+    >>> labels = np.array([[4, 1.5], [-1, 0], [2, 0.5], [4, 1.5]])
+    >>> first, second, scores = pairs(np.arange(4)[:, None], labels)
+    >>> first.tolist(), second.tolist(), scores.tolist()
+    ([[0]], [[3]], [1.5])
+    """
+    numbers = labels[:, 0]
+    order = np.argsort(numbers, kind="stable")
+    before, after = order[:-1], order[1:]
+    whole = (numbers[before] == numbers[after]) & (numbers[before] >= 0)
+    before, after = before[whole], after[whole]
+    return vectors[before], vectors[after], labels[before, 1]
+
+
 def similarity(first, second, scores):
     """Spearman's correlation of cosines with scores, as of STS-B.
 

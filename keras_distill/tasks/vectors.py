@@ -45,7 +45,6 @@ class TextVectors(TextTask):
     """
 
     splits_kind = data.VectorSplits
-    options = tuple(o for o in TextTask.options if o != "text_pair_column")
     pipeline_tag = "sentence-similarity"
     fine_tunes_teacher, student = False, "static"
     # On SST-2 they brought 0.3 points, on TREC none, for minutes of labelling.
@@ -68,6 +67,13 @@ class TextVectors(TextTask):
                 f"labels={chosen.labels}, "
                 f"teacher_epochs={chosen.teacher_epochs}"
             )
+        if chosen.unlabelled and chosen.text_pair_column:
+            raise UsageError(
+                "Further texts beside pairs must be single ones: write them "
+                "into the train part. Received: unlabelled="
+                f"{chosen.unlabelled}, "
+                f"text_pair_column={chosen.text_pair_column}"
+            )
         if chosen.source.is_new and not chosen.smoke:
             raise UsageError(
                 "`--task vectors` needs a teacher that knows something: name a "
@@ -77,16 +83,30 @@ class TextVectors(TextTask):
 
     @property
     def further(self):
-        """With classes, also what a linear model makes of the vectors."""
+        """With classes or scored pairs, also what they say of the vectors."""
         found = {"cosine": ("Cosine %", "mean cosine with the teacher's")}
         if self._has_classes():
             found["probe"] = (
                 "Probe %",
                 "accuracy of logistic regression on the vectors of dev",
             )
+        if self._has_pairs():
+            found["spearman"] = (
+                "Spearman %",
+                "rank correlation of the cosines of pairs with their scores",
+            )
         return found
 
+    def _has_pairs(self):
+        labels = self.splits.test.labels
+        if labels.ndim == 1:
+            return False
+        _, _, scores = measures_of_vectors.pairs(labels, labels)
+        return len(scores) > 2
+
     def _has_classes(self):
+        if self.splits.test.labels.ndim > 1:
+            return False
         parts = self.splits.dev.labels, self.splits.test.labels
         known = all(data.has_label(labels).all() for labels in parts)
         return known and len(np.unique(parts[0])) > 1
@@ -164,12 +184,16 @@ class TextVectors(TextTask):
         )
 
     def further_scores(self, logits):
-        """The mean cosine, and the probe where there are classes."""
+        """The mean cosine; with classes the probe, with pairs Spearman's."""
         splits, test = self.splits, logits["test"]
         found = {"cosine": self.agreement(self.encoded["test"].labels, test)}
         if self._has_classes():
             found["probe"] = measures_of_vectors.probed(
                 (logits["dev"], splits.dev.labels), (test, splits.test.labels)
+            )
+        if self._has_pairs():
+            found["spearman"] = measures_of_vectors.similarity(
+                *measures_of_vectors.pairs(test, splits.test.labels)
             )
         return found
 
