@@ -131,19 +131,19 @@ def test_weights_of_a_head_say_what_the_classifier_says(present):
 
 
 def test_no_label_is_seen_but_those_that_are_given(task, folder, monkeypatch):
-    seen, batches = [], training.batches
+    seen, batches = [], data.batches
 
     def spy(rows, *arguments, **named):
         seen.append(rows)
         return batches(rows, *arguments, **named)
 
-    monkeypatch.setattr(training, "batches", spy)
+    monkeypatch.setattr(data, "batches", spy)
     labels = np.full(24, -1)
     labels[[0, 2, 4, 5]] = [0, 0, 0, 1]
     experiments.fine_tune_contrastively(
         model_for(task, folder), task, labels, steps=16, batch_size=16
     )
-    (drawn,) = seen
+    drawn = seen[0]  # Then come those that are predicted.
     ids = task.encoded["train"].inputs["token_ids"]
     known = {ids[row].tobytes() for row in (0, 2, 4, 5)}
     rows = {row.tobytes() for row in drawn.inputs["token_ids"]}

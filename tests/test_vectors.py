@@ -566,6 +566,9 @@ def test_the_order_of_scores_is_measured(tmp_path):
     expected = scipy.stats.spearmanr(np.ravel(cosines), [4.5, 1.0, 3.5, 0.5])
     assert found == pytest.approx(expected.statistic)
     assert "spearman" in task.further
+    model = students.Static(width=2).build(task, prepared.model)
+    dimensions = prepared.teacher.logits["dev"].shape[1]
+    assert model.output_shape == (None, task.num_outputs) == (None, dimensions)
 
 
 # Exports.

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_distill import data
 from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.experiments.host_schedule import HostSchedule
@@ -110,9 +111,12 @@ def fine_tune_contrastively(
         keras.optimizers.AdamW(weight_decay=0.01, clipnorm=1.0), SameClass()
     )
     schedule = HostSchedule(RATE, steps, Limit(seconds=60 * minutes))
+    # Not of similar length, as elsewhere: texts of one length are often of one
+    # class, and a batch tells apart only what it holds.
+    longest = [int(drawn.lengths.max())]
     training.fit(
         vectors,
-        training.batches(drawn, batch_size, seed),
+        data.batches(drawn, batch_size, lengths=longest),
         (1, steps),
         [schedule],
         watcher,

@@ -54,7 +54,7 @@ class TextVectors(TextTask):
     # Of vectors of length 1 squared error and cosine are the same.
     recipes = ("untrained", "kd")
     output_names = None
-    # Set by what makes a teacher: how many dimensions its vectors have.
+    # Set by a teacher: how many dimensions its vectors have.
     dimensions = None
 
     @classmethod
@@ -114,8 +114,7 @@ class TextVectors(TextTask):
     @property
     def num_outputs(self):
         """Integer: the dimensions of the teacher's vectors."""
-        labels = self.encoded["dev"].labels
-        return labels.shape[1] if labels.ndim > 1 else self.dimensions
+        return self.dimensions
 
     @property
     def labelled_train_rows(self):
@@ -148,6 +147,7 @@ class TextVectors(TextTask):
                     f"Received: an array of shape {np.shape(vectors)}"
                 )
         found = copy.copy(self)
+        found.dimensions = np.shape(logits["dev"])[1]
         found.encoded = self.encoded | {
             part: self.encoded[part].with_labels(
                 measures_of_vectors.unit(vectors).astype("float32")
