@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # For editors, which run nothing of what follows.
     from keras_distill import export as export
     from keras_distill import gkd as gkd
     from keras_distill import losses as losses
+    from keras_distill import pruning as pruning
     from keras_distill import recipes as recipes
     from keras_distill import schedules as schedules
     from keras_distill import students as students
@@ -44,6 +45,7 @@ _MODULES = (
     "export",
     "gkd",
     "losses",
+    "pruning",
     "recipes",
     "schedules",
     "students",

@@ -1,8 +1,8 @@
 """All that is private in Keras, with a public face, in one place.
 
 Nothing else in the package names what is private to Keras, KerasHub or
-TensorFlow (`tests/test_private_names.py`); `gkd/decoding/families.py` alone
-names the layers inside KerasHub's. The upper bounds in `pyproject.toml` hold
+TensorFlow (`tests/test_private_names.py`), but `_graphs.py` what is in graphs, and
+`gkd/decoding/families.py` the layers inside KerasHub's. The upper bounds in `pyproject.toml` hold
 the versions that were tested: when one is raised, this is the file to read.
 """
 
@@ -182,36 +182,6 @@ def scale_updates(optimizer, multipliers):
 def variables_of(optimizer):
     """The variables that `optimizer` was built to train."""
     return optimizer._trainable_variables
-
-
-def producer(tensor):
-    """The layer or operation whose output a symbolic tensor is.
-
-    Keras keeps it on the tensor and shows it only in a model's config.
-    """
-    return tensor._keras_history.operation
-
-
-def reads_output(model, layer, index):
-    """Whether `model` uses output `index` of `layer`, one of its operations.
-
-    A functional model knows its layers but not, in public, which output of
-    theirs goes where.
-
-    Args:
-        model: Functional `keras.Model`.
-        layer: Operation with several outputs.
-        index: Integer, of its outputs as they are flattened.
-    """
-    read = {id(tensor) for tensor in model.outputs}
-    for operation in model.operations:
-        for node in operation._inbound_nodes:
-            read.update(id(tensor) for tensor in node.input_tensors)
-    return any(
-        id(node.output_tensors[index]) in read
-        for node in layer._inbound_nodes
-        if node.output_tensors
-    )
 
 
 def nested_layers(model):

@@ -15,7 +15,7 @@ NAMES = {
     "": """Distiller Ensemble GKDDistiller Match Stage annealing_kd_stages
         attention_maps attention_vectors augment cache callbacks compare data
         distill divergences experiments export feature_maps gkd
-        hidden_states losses
+        hidden_states losses pruning
         recipes schedules students tasks temperatures uniform_layer_map""",
     "augment": """Chain Deletion EmbeddingReplacement MaskOrReplace
         MaskedLMReplacement Masking NGramSampling SameContextReplacement
@@ -52,6 +52,7 @@ NAMES = {
         RKDDistance
         ReverseKL SkewKL SkewReverseKL SoftBinaryCrossEntropy SoftCrossEntropy
         StandardizedKL TTM TotalVariation VectorCosine WSLD WTTM""",
+    "pruning": """Group Structure cut importance prune structure""",
     "recipes": """Recipe annealing attention continuation hard hidden kd mse
         neighbours two_stage untrained""",
     "students": """BiLSTM ConvNet Custom NGram Saved Shrink Static Student

@@ -1,0 +1,8 @@
+"""Cutting units out of trained models: smaller and dense, no masks."""
+
+from keras_distill.pruning.cutting import cut as cut
+from keras_distill.pruning.cutting import prune as prune
+from keras_distill.pruning.graph import Group as Group
+from keras_distill.pruning.graph import Structure as Structure
+from keras_distill.pruning.graph import structure as structure
+from keras_distill.pruning.importances import importance as importance

@@ -1,0 +1,219 @@
+"""A smaller model: layers with fewer units, their weights sliced."""
+
+import math
+
+import keras
+import numpy as np
+
+from keras_distill._checks import check_between
+from keras_distill.pruning import graph
+
+
+def prune(model, keep=0.5, importance=None, freeze=()):
+    """Cuts units out of a model.
+
+    Of each group the most important units stay, and at least one. The result
+    is really smaller: plain Keras layers with fewer units and the weights that
+    are left. `model` stays as it is. What is lost comes back by distillation
+    from `model`, or by training.
+
+    Args:
+        model: Functional or `Sequential` `keras.Model`.
+        keep: Float in (0, 1], the share of each group's units that stay, or a
+            dict from names of groups to such; other groups stay whole.
+        importance: Dict from names of groups to arrays `[size]`, as of
+            `importance`. Defaults to the size of the weights.
+        freeze: Names of layers whose units stay.
+
+    Returns:
+        `keras.Model` with the same inputs and outputs.
+
+    Raises:
+        ValueError: The model has no graph, or nothing that can be cut; a
+            share, a group, or an importance is wrong.
+
+    Example:
+
+    >>> model = keras.Sequential(
+    ...     [keras.Input((8,)), keras.layers.Dense(6, name="hidden"),
+    ...      keras.layers.Dense(2, name="logits")])
+    >>> smaller = prune(model, keep=0.5)
+    >>> smaller.layers[0].units, smaller.count_params()
+    (3, 35)
+    """
+    from keras_distill.pruning.importances import importance as scores
+
+    found = graph.structure(model, freeze)
+    shares = _shares(found, keep)
+    if importance is None:
+        importance = scores(model, method="weight")
+    kept = {
+        name: _best(group, shares.get(name, 1.0), importance)
+        for name, group in found.groups.items()
+    }
+    return cut(model, kept, freeze)
+
+
+def cut(model, kept, freeze=()):
+    """Keeps the units that a plan names.
+
+    Args:
+        model: As of `prune`.
+        kept: Dict from names of groups to the positions of the units that
+            stay; other groups stay whole. JSON can hold it.
+        freeze: As of `prune`.
+
+    Returns:
+        As `prune`.
+
+    Raises:
+        ValueError: There is no such group, or a position is not in it.
+
+    Example:
+
+    >>> model = keras.Sequential(
+    ...     [keras.Input((8,)), keras.layers.Dense(6, name="hidden"),
+    ...      keras.layers.Dense(2, name="logits")])
+    >>> cut(model, {"hidden": [0, 5]}).layers[0].units
+    2
+    """
+    found = graph.structure(model, freeze)
+    _check_names(found, kept)
+    gone = set()
+    for name, positions in kept.items():
+        group = found.groups[name]
+        positions = np.unique(np.asarray(positions, int))
+        if not len(positions) or not 0 <= positions[0] <= positions[-1] < len(
+            group
+        ):
+            raise ValueError(
+                f"At least one unit of a group must stay, and {name!r} has "
+                f"those from 0 to {len(group) - 1}. Received: "
+                f"{positions[:8].tolist()}"
+            )
+        gone |= set(np.delete(group.units, positions).tolist())
+
+    def stays(units):
+        return ~np.isin(found.units.roots(units), list(gone))
+
+    return _Copy(found, stays).of(model)
+
+
+class _Copy:
+    """A model of the same layers with the units that stay."""
+
+    def __init__(self, found, stays):
+        self._found, self._stays = found, stays
+        self._weights = {id(w.variable): w for w in found.weights}
+        self._copies = {}
+
+    def of(self, model, inputs=None):
+        """The copy of a model, on other inputs where it is inside one."""
+        layers = {}
+
+        def clone(operation):
+            if not isinstance(operation, keras.Layer):
+                return operation
+            if id(operation) not in self._copies:
+                self._copies[id(operation)] = self._layer(operation)
+            layers[id(operation)] = operation
+            return self._copies[id(operation)]
+
+        arguments = {} if inputs is None else {"input_tensors": inputs}
+        result = keras.models.clone_model(
+            model, clone_function=clone, **arguments
+        )
+        for key, layer in layers.items():
+            self._give_weights(layer, self._copies[key])
+        return result
+
+    def _layer(self, layer):
+        if graph.is_graph(layer) and self._is_cut(layer):
+            return self.of(layer, self._inputs(layer))
+        if isinstance(layer, keras.layers.Lambda):
+            # It has nothing to share, and its function no configuration.
+            return layer
+        config = layer.get_config()
+        reading = self._found.readings.get(id(layer))
+        if reading is not None:
+            config |= {
+                k: size(self._stays) for k, size in reading.sizes.items()
+            }
+        return type(layer).from_config(config)
+
+    def _is_cut(self, model):
+        weights = (self._weights.get(id(v)) for v in model.weights)
+        return any(
+            not self._stays(units).all()
+            for weight in weights
+            if weight is not None
+            for units in weight.axes
+            if units is not None
+        )
+
+    def _inputs(self, model):
+        """Inputs of a model in a model, without the channels that go."""
+        found = []
+        for x in model.inputs:
+            units = self._found.inputs[id(x)]
+            shape = (*x.shape[:-1], int(self._stays(units).sum()))
+            shape = shape if len(units) else x.shape
+            found.append(
+                keras.Input(batch_shape=shape, dtype=x.dtype, name=x.name)
+            )
+        return keras.tree.pack_sequence_as(model.input, found)
+
+    def _give_weights(self, layer, copy):
+        if graph.is_graph(layer) and self._is_cut(layer):
+            return  # Its layers have theirs.
+        for old, new in zip(layer.weights, copy.weights, strict=True):
+            value = keras.ops.convert_to_numpy(old)
+            weight = self._weights.get(id(old))
+            axes = () if weight is None else weight.axes
+            for axis, units in enumerate(axes):
+                if units is not None:
+                    value = np.compress(self._stays(units), value, axis)
+            new.assign(value)
+
+
+def _shares(found, keep):
+    if not found.groups:
+        raise ValueError(
+            "`model` must have units that can be cut. Received: a model in "
+            f"which all stay:\n{found}"
+        )
+    if not isinstance(keep, dict):
+        keep = dict.fromkeys(found.groups, keep)
+    _check_names(found, keep)
+    for name, share in keep.items():
+        check_between(f"keep[{name!r}]", share, 0, 1)
+        if share == 0:
+            raise ValueError("`keep` must be above 0. Received: 0")
+    return keep
+
+
+def _check_names(found, names):
+    missing = [name for name in names if name not in found.groups]
+    if missing:
+        raise ValueError(
+            f"There is no group {missing[0]!r}. There are {list(found.groups)}"
+        )
+
+
+def _best(group, share, importance):
+    count = max(1, math.ceil(share * len(group) - 1e-9))
+    if count == len(group):
+        return list(range(count))
+    if group.name not in importance:
+        raise ValueError(
+            "`importance` must hold an array for each group. Received: none "
+            f"for {group.name!r}"
+        )
+    values = np.asarray(importance[group.name], "float64")
+    if values.shape != (len(group),) or not np.isfinite(values).all():
+        raise ValueError(
+            f"`importance[{group.name!r}]` must hold {len(group)} finite "
+            f"numbers. Received: an array of shape {values.shape}"
+        )
+    order = np.argsort(-values, kind="stable")
+    return sorted(order[:count].tolist())

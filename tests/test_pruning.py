@@ -1,0 +1,398 @@
+"""Cutting units: what goes together, what stays, and what a cut computes."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tiny_graphs
+from keras import layers
+
+from keras_distill import pruning
+from keras_distill import students
+
+MANY = [pytest.param(i, marks=pytest.mark.large) for i in range(40, 200)]
+WITHOUT = """
+import json, sys, numpy as np
+path, inputs = sys.argv[1:]
+x = np.load(inputs)
+if path.endswith(".keras"):
+    import keras
+    found = np.asarray(keras.models.load_model(path)(x))
+else:
+    import tensorflow as tf
+    model = tf.saved_model.load(path)
+    found = model.serve(x).numpy()
+assert "keras_distill" not in sys.modules
+print(json.dumps(found.tolist()))
+"""
+
+
+def images(rows=4, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(rows, *tiny_graphs.SHAPE)).astype("float32")
+
+
+def outputs(model, inputs):
+    return np.asarray(model(inputs, training=False))
+
+
+def without(found, gone):
+    """Sets to 0 all weights of some units, in place."""
+    for weight in found.weights:
+        value = np.array(keras.ops.convert_to_numpy(weight.variable))
+        for axis, units in enumerate(weight.axes):
+            if units is not None:
+                at = np.isin(found.units.roots(units), gone)
+                np.moveaxis(value, axis, 0)[at] = 0
+        weight.variable.assign(value)
+
+
+def drawn_plan(found, seed):
+    rng = np.random.default_rng(seed)
+    return {
+        name: sorted(
+            rng.permutation(len(group))[: rng.integers(1, len(group) + 1)]
+        )
+        for name, group in found.groups.items()
+    }
+
+
+# The two laws, on graphs that are drawn.
+
+
+@pytest.mark.parametrize("seed", [*range(40), *MANY])
+def test_a_cut_computes_what_units_of_zeros_do(seed):
+    model = tiny_graphs.drawn(seed)
+    inputs = images()
+    before = outputs(model, inputs)
+    found = pruning.structure(model)
+    whole = pruning.cut(model, {})
+    np.testing.assert_array_equal(outputs(whole, inputs), before)
+    plan = drawn_plan(found, seed)
+    gone = [
+        group.units[i]
+        for name, group in found.groups.items()
+        for i in set(range(len(group))) - set(plan[name])
+    ]
+    smaller = pruning.cut(model, plan)
+    # The original has not changed.
+    np.testing.assert_array_equal(outputs(model, inputs), before)
+    weights = sum(found.groups[name].weights.sum() > 0 for name in found.groups)
+    assert weights == len(found.groups)
+    without(found, gone)
+    expected = outputs(model, inputs)
+    scale = np.abs(expected).max() + 1e-3
+    np.testing.assert_allclose(
+        outputs(smaller, inputs), expected, atol=2e-5 * scale
+    )
+    assert (smaller.count_params() < model.count_params()) == bool(gone)
+
+
+def test_few_of_the_drawn_graphs_have_nothing_to_cut():
+    found = [pruning.structure(tiny_graphs.drawn(i)) for i in range(40)]
+    assert sum(bool(each.groups) for each in found) > 30
+    assert any(
+        "no rule" in why for each in found for why in each.frozen.values()
+    )
+
+
+# What goes together, layer by layer.
+
+
+def sequential(*held, shape=(6,)):
+    return keras.Sequential([keras.Input(shape), *held])
+
+
+def groups_of(model, **options):
+    found = pruning.structure(model, **options)
+    return {name: len(group) for name, group in found.groups.items()}
+
+
+def test_what_is_added_goes_together():
+    x = inputs = keras.Input((4,))
+    x = layers.Dense(6, name="a")(x)
+    y = layers.Dense(6, name="b")(x)
+    z = layers.Add()([x, y])
+    outputs = layers.Dense(2, name="c")(z)
+    found = pruning.structure(keras.Model(inputs, outputs))
+    assert {n: len(g) for n, g in found.groups.items()} == {"a+b": 6}
+    # 4 inputs and a bias of a; 6 + 6 - 1 and a bias of b; 2 outputs.
+    assert found.groups["a+b"].weights.tolist() == [5 + 13 + 2] * 6
+    assert found.groups["a+b"].multiplications.tolist() == [4 + 12 + 2] * 6
+    table = str(found)
+    assert "c stays: an output of the model" in table
+    assert table.splitlines()[1].split() == ["a+b", "6", "20", "18"]
+
+
+def test_multiplications_are_those_of_all_places():
+    model = sequential(
+        layers.Conv2D(4, 3, strides=2, padding="same", name="a"),
+        layers.Conv2D(5, 3, padding="same", name="b"),
+        layers.GlobalAveragePooling2D(),
+        layers.Dense(2),
+        shape=(8, 8, 3),
+    )
+    found = pruning.structure(model).groups
+    assert found["a"].multiplications.tolist() == [16 * 9 * (3 + 5)] * 4
+    assert found["b"].multiplications.tolist() == [16 * 9 * 4 + 2] * 5
+    assert found["a"].weights.tolist() == [9 * (3 + 5) + 1] * 4
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [layers.LSTM, layers.GRU, layers.SimpleRNN],
+    ids=lambda k: k.__name__,
+)
+def test_states_are_cut_in_all_their_gates(kind):
+    keras.utils.set_random_seed(0)
+    model = sequential(
+        layers.Embedding(9, 6, name="table"),
+        kind(5, name="first", return_sequences=True),
+        kind(4, name="second"),
+        layers.Dense(2),
+        shape=(7,),
+    )
+    assert groups_of(model) == {"table": 6, "first": 5, "second": 4}
+    ids = np.arange(14).reshape(2, 7) % 9
+    plan = {"table": [0, 2, 5], "first": [1, 4], "second": [3, 0]}
+    smaller = pruning.cut(model, plan)
+    found = pruning.structure(model)
+    gone = [
+        found.groups[name].units[i]
+        for name in plan
+        for i in range(len(found.groups[name]))
+        if i not in plan[name]
+    ]
+    without(found, gone)
+    np.testing.assert_allclose(
+        outputs(smaller, ids), outputs(model, ids), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [
+        (layers.LayerNormalization(), "no rule for LayerNormalization"),
+        (
+            layers.Dense(5, activation="softmax", name="soft"),
+            "'softmax' sees all units",
+        ),
+        (layers.Conv1D(4, 3, groups=2), "groups of channels"),
+        (layers.Bidirectional(layers.LSTM(3)), "no rule for Bidirectional"),
+        (layers.LSTM(3, stateful=True), "states that are handed on"),
+        (layers.BatchNormalization(axis=1), "not the last one"),
+        (layers.Permute((2, 1)), "change their axis"),
+        (layers.Reshape((-1,)), "split or put together"),
+        (layers.Concatenate(axis=1), None),
+    ],
+)
+def test_what_is_not_understood_stays_and_says_why(layer, why):
+    inputs = keras.Input((6, 3), batch_size=2)
+    x = layers.Dense(4, name="before")(inputs)
+    x = layer([x, x]) if why is None else layer(x)
+    x = layers.Dense(5, name="after")(x)
+    found = pruning.structure(keras.Model(inputs, layers.Dense(2)(x)))
+    if why is None:
+        assert list(found.groups) == ["before", "after"]
+    else:
+        assert list(found.groups) == ["after"]
+        assert why in found.frozen["before"]
+
+
+def test_what_is_frozen_stays():
+    model = sequential(layers.Dense(4, name="a"), layers.Dense(3, name="b"))
+    assert groups_of(model) == {"a": 4}
+    assert groups_of(model, freeze=["a"]) == {}
+    with pytest.raises(ValueError, match=r"must name layers.*\['c'\]"):
+        pruning.structure(model, freeze=["c"])
+    with pytest.raises(ValueError, match="all stay"):
+        pruning.prune(model, freeze=["a"])
+
+
+def test_quantised_and_adapted_layers_stay():
+    for change in ("quantize", "enable_lora"):
+        hidden = layers.Dense(4, name="a")
+        model = sequential(hidden, layers.Dense(4, name="b"), layers.Dense(2))
+        getattr(hidden, change)("int8" if change == "quantize" else 2)
+        assert list(groups_of(model)) == ["b"]
+
+
+# Importance.
+
+
+def test_taylor_is_the_first_order_change_of_the_loss():
+    keras.utils.set_random_seed(0)
+    model = sequential(layers.Dense(5, activation="tanh"), layers.Dense(1))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(96, 6)).astype("float32")
+    y = rng.normal(size=(96, 1)).astype("float32")
+    (found,) = pruning.importance(model, (x, y), "mse", batch_size=32).values()
+    first, bias, second, last = (np.float64(w) for w in model.get_weights())
+    total = np.zeros(5)
+    for start in range(0, 96, 32):
+        rows, labels = np.float64(x[start:][:32]), y[start:][:32]
+        hidden = np.tanh(rows @ first + bias)
+        wrong = 2 * (hidden @ second + last - labels) / 32
+        total += ((hidden.T @ wrong) * second).sum(1) ** 2 / 3
+    np.testing.assert_allclose(found, total, rtol=1e-4)
+    batches = [(x[i : i + 32], y[i : i + 32]) for i in (0, 32, 64)]
+    (streamed,) = pruning.importance(
+        model, batches, "mse", batch_size=32
+    ).values()
+    np.testing.assert_allclose(streamed, found, rtol=1e-6)
+
+
+def test_weights_and_chance():
+    model = sequential(layers.Dense(3, name="a"), layers.Dense(2))
+    kernel, bias, second, last = model.get_weights()
+    bias = np.float32([1, 2, 3])
+    model.set_weights([kernel, bias, second, last])
+    found = pruning.importance(model, method="weight")["a"]
+    expected = (kernel**2).sum(0) + bias**2 + (second**2).sum(1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    one, two = (
+        pruning.importance(model, method="random", seed=seed)["a"]
+        for seed in (0, 1)
+    )
+    assert (one != two).all()
+
+
+def test_the_least_important_go():
+    model = sequential(layers.Dense(5, name="a"), layers.Dense(2))
+    values = {"a": [5.0, 1.0, 4.0, 2.0, 3.0]}
+    kernel = model.get_weights()[0]
+    for keep, stay in ((0.4, [0, 2]), (0.41, [0, 2, 4]), (1e-9, [0])):
+        smaller = pruning.prune(model, keep, values)
+        np.testing.assert_array_equal(smaller.get_weights()[0], kernel[:, stay])
+    by_name = pruning.prune(model, {"a": 0.2}, values)
+    assert by_name.layers[0].units == 1
+    # Without importance by the weights.
+    found = pruning.importance(model, method="weight")
+    np.testing.assert_array_equal(
+        pruning.prune(model, 0.4).get_weights()[0],
+        pruning.prune(model, 0.4, found).get_weights()[0],
+    )
+
+
+def test_a_plan_is_json_that_repeats_the_cut():
+    model = tiny_graphs.drawn(1)
+    plan = drawn_plan(pruning.structure(model), 1)
+    again = json.loads(
+        json.dumps({k: [int(i) for i in v] for k, v in plan.items()})
+    )
+    first, second = pruning.cut(model, plan), pruning.cut(model, again)
+    for a, b in zip(first.get_weights(), second.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# What comes of it.
+
+
+@pytest.mark.parametrize("kind", ["keras", "SavedModel"])
+def test_cut_models_load_without_this_package(kind, tmp_path):
+    if keras.backend.backend() != "tensorflow" and kind == "SavedModel":
+        pytest.skip("JAX exports through TensorFlow, tested with it")
+    model = pruning.prune(tiny_graphs.drawn(3), 0.5)
+    np.save(tmp_path / "x.npy", images())
+    path = tmp_path / ("model.keras" if kind == "keras" else "model")
+    if kind == "keras":
+        model.save(path)
+    else:
+        model.export(path, verbose=False)
+    command = [
+        sys.executable,
+        "-c",
+        WITHOUT,
+        str(path),
+        str(tmp_path / "x.npy"),
+    ]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    np.testing.assert_allclose(
+        json.loads(done.stdout.splitlines()[-1]),
+        outputs(model, images()),
+        atol=1e-5,
+    )
+
+
+def test_a_student_is_cut_and_trained_on():
+    model = students.text_cnn(2, (50, 8), filters=4)
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(True))
+    ids = np.arange(60).reshape(6, 10) % 50
+    rows = {"token_ids": ids, "padding_mask": np.int32(ids > 0)}
+    labels = np.arange(6) % 2
+    found = pruning.importance(model, (rows, labels))
+    smaller = pruning.prune(model, 0.5, found)
+    assert smaller.count_params() < 0.6 * model.count_params()
+    # It goes on as it was compiled, with weights of its own.
+    before = model.get_weights()
+    smaller.fit(rows, labels, verbose=0)
+    for a, b in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# Bad input.
+
+
+class Subclassed(keras.Model):
+    def call(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keep": 0}, "`keep` must be above 0"),
+        ({"keep": 1.5}, "must be between 0 and 1"),
+        ({"keep": {"b": 0.5}}, r"no group 'b'\. There are \['a'\]"),
+        ({"importance": {}}, "must hold an array for each group"),
+        ({"importance": {"a": [1, 2]}}, "must hold 3 finite numbers"),
+        ({"importance": {"a": [1, 2, np.nan]}}, "must hold 3 finite numbers"),
+    ],
+)
+def test_wrong_choices_are_told(options, message):
+    model = sequential(layers.Dense(3, name="a"), layers.Dense(2))
+    with pytest.raises(ValueError, match=message):
+        pruning.prune(model, **options)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"b": [0]}, "no group 'b'"),
+        ({"a": []}, "At least one unit"),
+        ({"a": [3]}, "those from 0 to 2"),
+        ({"a": [-1]}, "those from 0 to 2"),
+    ],
+)
+def test_wrong_plans_are_told(plan, message):
+    model = sequential(layers.Dense(3, name="a"), layers.Dense(2))
+    with pytest.raises(ValueError, match=message):
+        pruning.cut(model, plan)
+
+
+@pytest.mark.parametrize(
+    "model", [Subclassed(), keras.Sequential([layers.Dense(2)]), None]
+)
+def test_a_model_without_a_graph_is_told(model):
+    with pytest.raises(ValueError, match="must be a functional or Sequential"):
+        pruning.structure(model)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "needs `data`"),
+        (np.zeros((2, 6)), "with labels"),
+        ([], "0 batches"),
+        ((np.full((2, 6), np.nan), np.array([0, 1])), "finite loss"),
+    ],
+)
+def test_taylor_needs_labelled_data(data, message):
+    model = sequential(layers.Dense(3), layers.Dense(2))
+    with pytest.raises(ValueError, match=message):
+        pruning.importance(model, data)
+    with pytest.raises(ValueError, match="`method` must be"):
+        pruning.importance(model, data, method="magic")
