@@ -1,9 +1,10 @@
 """All that is private in Keras, with a public face, in one place.
 
 Nothing else in the package names what is private to Keras, KerasHub or
-TensorFlow (`tests/test_private_names.py`), but `_graphs.py` what is in graphs, and
-`gkd/decoding/families.py` the layers inside KerasHub's. The upper bounds in `pyproject.toml` hold
-the versions that were tested: when one is raised, this is the file to read.
+TensorFlow (`tests/test_private_names.py`), but `_graphs.py` what is in graphs,
+and `gkd/decoding/families.py` the layers inside KerasHub's. The upper bounds in
+`pyproject.toml` hold the versions that were tested: when one is raised, these
+are the files to read.
 """
 
 import warnings
