@@ -99,6 +99,7 @@ def test_texts_of_a_class_come_together(task, folder):
         model, task, steps=30, batch_size=8
     )
     assert found["steps"] == 30
+    assert not found["cut"]
     assert found["strength"] in contrast.STRENGTHS
     assert reference(rows.labels, vectors_of(model, rows)) < before
     logits = {"dev": training.predict(model, task.encoded["dev"])}
@@ -157,6 +158,7 @@ def test_the_time_ends_it(task, folder):
         model_for(task, folder), task, steps=50, minutes=1e-9
     )
     assert found["steps"] == 1
+    assert found["cut"]
 
 
 def test_broken_vectors_are_told(task, folder):
@@ -183,7 +185,7 @@ def without_training(monkeypatch, adapt=lambda *_: TUNED):
     def no_start(model, *_, **__):
         head = model.get_layer("logits")
         head.set_weights([np.zeros_like(w) for w in head.get_weights()])
-        return {"steps": 0}
+        return {"steps": 0, "cut": False}
 
     monkeypatch.setattr(contrast, "fine_tune_contrastively", no_start)
     monkeypatch.setattr(adapting, "fine_tune_adaptively", adapt)
@@ -291,6 +293,8 @@ def test_a_run_with_few_labels_says_how_its_teacher_began(
     )
     held = json.loads((tmp_path / "run/phases/teacher.json").read_text())
     assert held["result"]["contrast"]["steps"] == 2
+    told = teachers.summary(held["result"])
+    assert told.endswith(" %, after a contrastive start")
     assert prepared.model.get_layer("unit") is not None
     assert prepared.teacher.logits["train"].shape == (40, 2)
     smaller = prepared.task.student_model(

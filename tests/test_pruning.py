@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import keras
+import keras_hub
 import numpy as np
 import pytest
 import tiny_graphs
@@ -158,18 +159,76 @@ def test_states_are_cut_in_all_their_gates(kind):
     assert groups_of(model) == {"table": 6, "first": 5, "second": 4}
     ids = np.arange(14).reshape(2, 7) % 9
     plan = {"table": [0, 2, 5], "first": [1, 4], "second": [3, 0]}
+    check_cut(model, plan, ids)
+
+
+def check_cut(model, plan, inputs):
+    """A cut computes what the model does with its units at 0."""
     smaller = pruning.cut(model, plan)
     found = pruning.structure(model)
     gone = [
-        found.groups[name].units[i]
-        for name in plan
-        for i in range(len(found.groups[name]))
-        if i not in plan[name]
+        group.units[i]
+        for name, group in found.groups.items()
+        for i in range(len(group))
+        if name in plan and i not in plan[name]
     ]
     without(found, gone)
     np.testing.assert_allclose(
-        outputs(smaller, ids), outputs(model, ids), atol=1e-6
+        outputs(smaller, inputs), outputs(model, inputs), atol=1e-5
     )
+    return smaller
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_whole_heads_go(use_bias):
+    keras.utils.set_random_seed(0)
+    x = inputs = keras.Input((6, 8))
+    y = layers.MultiHeadAttention(4, 2, use_bias=use_bias, name="a")(x, x)
+    y = layers.Dense(5, name="between")(layers.Add()([x, y]))
+    y = layers.MultiHeadAttention(
+        3, 2, value_dim=4, output_shape=7, use_bias=use_bias, name="b"
+    )(y, x)
+    model = keras.Model(inputs, layers.Dense(2)(y))
+    for weight in model.weights:
+        weight.assign(0.3 * np.random.default_rng(1).normal(size=weight.shape))
+    # What is added to an input of the model stays.
+    assert groups_of(model) == {
+        "a/heads": 4,
+        "between": 5,
+        "b/heads": 3,
+        "b": 7,
+    }
+    plan = {"a/heads": [0, 3], "between": [1], "b/heads": [2], "b": [0, 1, 5]}
+    rows = np.random.default_rng(0).normal(size=(2, 6, 8)).astype("float32")
+    smaller = check_cut(model, plan, rows)
+    assert smaller.get_layer("a").num_heads == 2
+
+
+def test_the_width_inside_an_encoder_goes(tmp_path):
+    keras.utils.set_random_seed(0)
+    backbone = keras_hub.models.BertBackbone(50, 2, 2, 8, 16, dropout=0.0)
+    model = students.mean_pooled_classifier(backbone, 3, dropout=0.0)
+    found = groups_of(model)
+    names = [f"transformer_layer_{i}/intermediate" for i in (0, 1)]
+    assert {name: found[name] for name in names} == dict.fromkeys(names, 16)
+    ids = np.arange(12).reshape(2, 6)
+    rows = {
+        "token_ids": ids,
+        "padding_mask": np.int32(ids < 10),
+        "segment_ids": np.zeros_like(ids),
+    }
+    plan = {names[0]: [0, 5, 7], names[1]: [15]}
+    smaller = check_cut(model, plan, rows)
+    smaller.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(outputs(again, rows), outputs(smaller, rows))
+
+
+def test_a_mask_that_may_be_keys_is_refused():
+    x = inputs = keras.Input((6, 8))
+    y = layers.MultiHeadAttention(4, 2, name="a")(x, x, x)
+    found = pruning.structure(keras.Model(inputs, layers.Dense(2)(y)))
+    assert "3 inputs, where two are known" in found.frozen["a"]
 
 
 @pytest.mark.parametrize(

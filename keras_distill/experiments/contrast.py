@@ -95,7 +95,8 @@ def fine_tune_contrastively(
         watcher: `Watcher`, or None.
 
     Returns:
-        Dict of `steps`, and `strength`, the inverse of the penalty.
+        Dict of `steps`, `strength`, the inverse of the penalty, and `cut`,
+        whether the time was up.
 
     Raises:
         ValueError: The vectors are not finite.
@@ -128,7 +129,8 @@ def fine_tune_contrastively(
         training.check_finite_logits(found, f"The teacher's vectors of {part}")
     strength, weights = _head(task, (known, rows.labels), dev)
     model.get_layer("logits").set_weights(weights)
-    return {"steps": schedule.steps, "strength": strength}
+    cut = schedule.steps < steps
+    return {"steps": schedule.steps, "strength": strength, "cut": cut}
 
 
 def _drawn_evenly(labels, count, seed):

@@ -74,16 +74,17 @@ def teacher_for(chosen, task, watcher=None, check=None):
         )
     if chosen.teacher_epochs == 0 or (chosen.teacher_epochs is None and knows):
         return model, {"epochs": 0, "best_epoch": None, **found}
+    if not contrasts:
+        return model, _fine_tuned(model, task, chosen, labels, False, watcher)
     start = training.BestEpoch(model, task)
-    if contrasts:
-        start.on_epoch_end(-1, {})
-    tuned = _fine_tuned(model, task, chosen, labels, contrasts, watcher)
-    if contrasts:
-        # Where it has only lost by it, the start is what stays.
-        start.on_epoch_end(0, {})
-        start.on_train_end()
-        found["contrast"]["stays"] = start.epoch == 0
-    return model, {**tuned, **found}
+    start.on_epoch_end(-1, {})
+    tuned = _fine_tuned(model, task, chosen, labels, True, watcher)
+    # Where it has only lost by it, the start is what stays.
+    start.on_epoch_end(0, {})
+    start.on_train_end()
+    found["contrast"]["stays"] = start.epoch == 0
+    cut = tuned.get("cut", False) or found["contrast"]["cut"]
+    return model, {**tuned, **found, "cut": cut}
 
 
 def _contrastive(chosen, task, labels):
@@ -134,7 +135,8 @@ def _fine_tuned(model, task, chosen, labels, contrasts, watcher):
         task,
         rates if rate is None else (rate,),
         rows,
-        chosen.teacher_minutes,
+        # Half of the time was for the start.
+        chosen.teacher_minutes / (2 if contrasts else 1),
         teaching.SEED,
         watcher,
         labels,
@@ -154,6 +156,8 @@ def summary(result):
     'dev 80.0 %, test 75.0 %; the time was up, see `--teacher-minutes`'
     """
     told = teaching.scores(result)
+    if "contrast" in result:
+        told += ", after a contrastive start"
     if result.get("cut"):
         told += "; the time was up, see `--teacher-minutes`"
     return told

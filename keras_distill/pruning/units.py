@@ -42,16 +42,18 @@ class Units:
     def __len__(self):
         return len(self._parents)
 
-    def of_layer(self, layer, count):
+    def of_layer(self, layer, count, part=None):
         """The units that a layer makes: the same ones whenever it is called.
 
         Args:
             layer: `keras.Layer`.
             count: Integer.
+            part: String, of units inside it that nobody else reads.
         """
-        key = id(layer)
+        key = id(layer), part
         if key not in self._of_layers:
-            self._of_layers[key] = self.new(count, layer.name)
+            name = layer.name if part is None else f"{layer.name}/{part}"
+            self._of_layers[key] = self.new(count, name)
         return self._of_layers[key]
 
     def new(self, count, maker):

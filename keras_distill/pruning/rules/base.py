@@ -19,6 +19,8 @@ ELEMENTWISE = {
     *("linear", "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu"),
     *("silu", "swish", "mish", "tanh", "sigmoid", "hard_sigmoid", "hard_silu"),
     *("hard_swish", "hard_tanh", "softplus", "softsign", "exponential"),
+    # KerasHub's own name for one of Keras'.
+    "gelu_approximate",
     *("squareplus", "tanh_shrink", "soft_shrink", "hard_shrink", "threshold"),
 }
 

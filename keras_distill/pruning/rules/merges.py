@@ -33,3 +33,12 @@ def concatenate(layer, units, inputs):
     if layer.axis in (-1, rank - 1):
         return Reading(np.concatenate([x.units for x in inputs]))
     return merge(layer, units, inputs)
+
+
+@rule("Divide", "TrueDivide")
+def divide(operation, units, inputs):
+    """By one number for all units: by that of another unit 0 / 0 is none."""
+    del operation, units
+    if len(inputs) != 2 or len(inputs[1].units) != 1:
+        raise NotUnderstood("what each unit is divided by")
+    return Reading(inputs[0].units)
