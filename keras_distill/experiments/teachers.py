@@ -145,7 +145,7 @@ def _fine_tuned(model, task, chosen, labels, contrasts, watcher):
 
 
 def summary(result):
-    """One line on what `fine_tuned` and the scores have given.
+    """One line on what `teacher_for` and the scores have given.
 
     Args:
         result: Dict, with `dev_score` and `test_score`.

@@ -17,7 +17,7 @@ def transformer_encoder(layer, units, inputs):
 
     So do the heads, whose size KerasHub derives from how many there are.
     """
-    x, *masks = inputs
+    x = inputs[0]
     children = {child.name: child for child in child_layers(layer)}
     first = children["feedforward_intermediate_dense"]
     last = children["feedforward_output_dense"]
