@@ -90,13 +90,7 @@ def teacher_for(chosen, task, watcher=None, check=None):
 def _contrastive(chosen, task, labels):
     """The classifier of vectors that it starts as, or None."""
     wanted = chosen.teacher_start == CONTRASTIVE
-    if not wanted and not (
-        chosen.teacher_start == AUTO
-        and chosen.teacher_epochs is None
-        and not chosen.smoke
-        and _may_contrast(chosen)
-        and _count(task, labels) <= FEW_LABELS
-    ):
+    if not wanted and not _pays(chosen, task, labels):
         return None
     model = chosen.source.contrastive(task)
     if model is None and wanted:
@@ -108,10 +102,16 @@ def _contrastive(chosen, task, labels):
     return model
 
 
-def _count(task, labels):
+def _pays(chosen, task, labels):
+    """Whether `"auto"` means a contrast: labels are few, nothing else said."""
+    says_nothing = (
+        chosen.teacher_start == AUTO and chosen.teacher_epochs is None
+    )
+    if chosen.smoke or not says_nothing or not _may_contrast(chosen):
+        return False
     if labels is None:
-        return task.labelled_train_rows
-    return np.count_nonzero(data.has_label(labels))
+        return task.labelled_train_rows <= FEW_LABELS
+    return np.count_nonzero(data.has_label(labels)) <= FEW_LABELS
 
 
 def _fine_tuned(model, task, chosen, labels, contrasts, watcher):

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_distill._checks import check_between
 from keras_distill.pruning import graph
+from keras_distill.pruning.importances import by_weights
 
 
 def prune(model, keep=0.5, importance=None, freeze=()):
@@ -41,17 +42,15 @@ def prune(model, keep=0.5, importance=None, freeze=()):
     >>> smaller.layers[0].units, smaller.count_params()
     (3, 35)
     """
-    from keras_distill.pruning.importances import importance as scores
-
     found = graph.structure(model, freeze)
     shares = _shares(found, keep)
     if importance is None:
-        importance = scores(model, method="weight")
+        importance = by_weights(found)
     kept = {
         name: _best(group, shares.get(name, 1.0), importance)
         for name, group in found.groups.items()
     }
-    return cut(model, kept, freeze)
+    return _without_others(model, found, kept)
 
 
 def cut(model, kept, freeze=()):
@@ -79,6 +78,11 @@ def cut(model, kept, freeze=()):
     """
     found = graph.structure(model, freeze)
     _check_names(found, kept)
+    return _without_others(model, found, kept)
+
+
+def _without_others(model, found, kept):
+    """The copy of a model with the units of a plan."""
     gone = set()
     for name, positions in kept.items():
         group = found.groups[name]

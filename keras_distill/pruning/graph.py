@@ -5,6 +5,7 @@ import dataclasses
 import keras
 import numpy as np
 
+from keras_distill._backend import symbolic_inputs
 from keras_distill._graphs import graph_nodes
 from keras_distill.pruning import rules
 from keras_distill.pruning.units import Channels
@@ -134,7 +135,7 @@ def structure(model, freeze=()):
 
 def check_graph(model):
     """Raises `ValueError` for a model whose graph is not known."""
-    if not isinstance(model, keras.Model) or not is_graph(model):
+    if not is_graph(model):
         raise ValueError(
             "`model` must be a functional or Sequential keras.Model that is "
             "built: the units of another model are not known. Build it of "
@@ -145,11 +146,8 @@ def check_graph(model):
 
 def is_graph(operation):
     """Whether a layer is a model of layers, whose graph is known."""
-    if isinstance(operation, keras.Sequential):
-        return operation.built
-    return isinstance(operation, keras.Model) and isinstance(
-        operation, keras.Function
-    )
+    is_model = isinstance(operation, keras.Model)
+    return is_model and symbolic_inputs(operation) is not None
 
 
 def _new_channels(units, tensor, maker):

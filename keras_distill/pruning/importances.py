@@ -54,11 +54,7 @@ def importance(
         rng = np.random.default_rng(seed)
         return {name: rng.random(len(g)) for name, g in found.groups.items()}
     if method == "weight":
-        squares = [
-            np.square(keras.ops.convert_to_numpy(w.variable), dtype="float64")
-            for w in found.weights
-        ]
-        return _of_groups(found, _of_units(found, squares))
+        return by_weights(found)
     variables = [weight.variable for weight in found.weights]
     values = [
         keras.ops.convert_to_numpy(v).astype("float64") for v in variables
@@ -78,6 +74,15 @@ def importance(
             f"{batches} batches"
         )
     return _of_groups(found, total / batches)
+
+
+def by_weights(found):
+    """The sums of squares of a `Structure`, as of `importance`."""
+    squares = [
+        np.square(keras.ops.convert_to_numpy(w.variable), dtype="float64")
+        for w in found.weights
+    ]
+    return _of_groups(found, _of_units(found, squares))
 
 
 def _of_units(found, parts, reading=False):
