@@ -1,10 +1,9 @@
 """All that is private in Keras, with a public face, in one place.
 
 Nothing else in the package names what is private to Keras, KerasHub or
-TensorFlow (`tests/test_private_names.py`), but `_graphs.py` what is in graphs,
-and `gkd/decoding/families.py` the layers inside KerasHub's. The upper bounds in
-`pyproject.toml` hold the versions that were tested: when one is raised, these
-are the files to read.
+TensorFlow (`tests/test_private_names.py`); `gkd/decoding/families.py` alone
+names the layers inside KerasHub's. The upper bounds in `pyproject.toml` hold
+the versions that were tested: when one is raised, this is the file to read.
 """
 
 import warnings
@@ -77,26 +76,6 @@ def can_infer(specs):
     return keras.backend.backend() != "jax" or all(
         None not in tuple(spec.shape)[1:] for spec in keras.tree.flatten(specs)
     )
-
-
-def compile_reading(fn, variables):
-    """`fn(*arrays)` compiled; reads the values of `variables` at each call.
-
-    What `fn` assigns to them is kept on TensorFlow and dropped on JAX.
-    """
-    if keras.backend.backend() == "jax":
-        import jax
-
-        @jax.jit
-        def pure(values, arrays):
-            mapping = list(zip(variables, values))
-            with keras.StatelessScope(state_mapping=mapping):
-                return fn(*arrays)
-
-        return lambda *arrays: pure([v.value for v in variables], arrays)
-    import tensorflow as tf
-
-    return tf.function(fn, autograph=False)
 
 
 def symbolic_inputs(model):
@@ -183,6 +162,59 @@ def scale_updates(optimizer, multipliers):
 def variables_of(optimizer):
     """The variables that `optimizer` was built to train."""
     return optimizer._trainable_variables
+
+
+def producer(tensor):
+    """The layer or operation whose output a symbolic tensor is.
+
+    Keras keeps it on the tensor and shows it only in a model's config.
+    """
+    return tensor._keras_history.operation
+
+
+def reads_output(model, layer, index):
+    """Whether `model` uses output `index` of `layer`, one of its operations.
+
+    A functional model knows its layers but not, in public, which output of
+    theirs goes where.
+
+    Args:
+        model: Functional `keras.Model`.
+        layer: Operation with several outputs.
+        index: Integer, of its outputs as they are flattened.
+    """
+    nodes = graph_nodes(model)
+    read = set(map(id, model.outputs))
+    read.update(id(x) for node in nodes for x in node.input_tensors)
+    return any(
+        node.operation is layer and id(node.outputs[index]) in read
+        for node in nodes
+    )
+
+
+def graph_nodes(model):
+    """The nodes of a functional or Sequential model, in the order they run.
+
+    In public a model tells its operations, not how often each is called.
+
+    Args:
+        model: `keras.Model`.
+
+    Returns:
+        List of nodes with `operation`, `input_tensors` and `outputs`, without
+        those of the model's inputs.
+    """
+    graph = getattr(model, "_functional", None) or model
+    known = {id(x) for x in graph.inputs}
+    found = []
+    for depth in sorted(graph._nodes_by_depth, reverse=True):
+        for node in graph._nodes_by_depth[depth]:
+            computable = all(id(x) in known for x in node.input_tensors)
+            if node.operation is None or node.is_input or not computable:
+                continue
+            known.update(id(x) for x in node.outputs)
+            found.append(node)
+    return found
 
 
 def nested_layers(model):

@@ -37,3 +37,23 @@ def compile_pure(fn):
     import tensorflow as tf
 
     return tf.function(fn, jit_compile=True, autograph=False)
+
+
+def compile_reading(fn, variables):
+    """`fn(*arrays)` compiled; reads the values of `variables` at each call.
+
+    What `fn` assigns to them is kept on TensorFlow and dropped on JAX.
+    """
+    if keras.backend.backend() == "jax":
+        import jax
+
+        @jax.jit
+        def pure(values, arrays):
+            mapping = list(zip(variables, values))
+            with keras.StatelessScope(state_mapping=mapping):
+                return fn(*arrays)
+
+        return lambda *arrays: pure([v.value for v in variables], arrays)
+    import tensorflow as tf
+
+    return tf.function(fn, autograph=False)

@@ -19,7 +19,6 @@ FLOORS = [
     [
         "_checks",
         "_backend",
-        "_graphs",
         "_files",
         "_text_files",
         "_masks",

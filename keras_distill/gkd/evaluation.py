@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 from keras import ops
 
-from keras_distill._backend import compile_reading
 from keras_distill._checks import check_choice
+from keras_distill._compiled import compile_reading
 from keras_distill.divergences import forward_kl
 from keras_distill.divergences import generalized_jsd
 from keras_distill.divergences import reverse_kl

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_distill._graphs import producer
+from keras_distill._backend import producer
 from keras_distill._layers import backbones
 
 INPUTS = {"token_ids", "padding_mask"}

@@ -5,8 +5,8 @@ import dataclasses
 import keras
 import numpy as np
 
+from keras_distill._backend import graph_nodes
 from keras_distill._backend import symbolic_inputs
-from keras_distill._graphs import graph_nodes
 from keras_distill.pruning import rules
 from keras_distill.pruning.units import Channels
 from keras_distill.pruning.units import Units

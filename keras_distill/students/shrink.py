@@ -8,8 +8,8 @@ import keras_hub
 from keras import ops
 
 from keras_distill import taps
+from keras_distill._backend import reads_output
 from keras_distill._checks import check_integer
-from keras_distill._graphs import reads_output
 from keras_distill.students._inputs import has_pooler
 from keras_distill.students._shrink_config import FAMILIES
 from keras_distill.students._shrink_config import checked_encoder

@@ -4,7 +4,7 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from keras_distill._backend import compile_reading
+from keras_distill._compiled import compile_reading
 from keras_distill.gkd.decoding.samplers import SamplingRule
 
 
