@@ -18,6 +18,7 @@ import time
 
 import keras
 import numpy as np
+from vectors import fitted
 
 from keras_distill import data
 from keras_distill import experiments
@@ -26,7 +27,6 @@ from keras_distill import tasks
 from keras_distill.experiments import adapting
 from keras_distill.experiments import contrast
 from keras_distill.experiments.bench import Bench
-from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.training import predict
 from keras_distill.recipes import hard
 from keras_distill.recipes import kd
@@ -63,18 +63,8 @@ def contrastive(task, source, labels, count, seed):
     bench = Bench(task, experiments.Teacher.of(task, model))
     for name, student in STUDENTS.items():
         for recipe in (hard(), kd().with_transfer()):
-            cell = Cell(
-                name=name,
-                title=name,
-                student_name=name,
-                student=student,
-                arm=recipe.name,
-                recipe=recipe,
-                seed=seed,
-                labels=count,
-            )
-            trained = bench.fit(cell.for_task(task)).student
-            found[f"{name}, {recipe.name}"] = accuracy(trained, task)
+            model = fitted(bench, student, recipe, seed, count)
+            found[f"{name}, {recipe.name}"] = accuracy(model, task)
     return found
 
 

@@ -76,7 +76,11 @@ def tfidf(splits, rows):
 def trained(prepared, student, recipe, seed):
     """The student's model after a recipe, on the texts alone."""
     task = prepared.task.judged_by(prepared.teacher.logits)
-    bench = Bench(task, prepared.teacher)
+    return fitted(Bench(task, prepared.teacher), student, recipe, seed)
+
+
+def fitted(bench, student, recipe, seed, labels=None):
+    """The student's model after a recipe, with so many labels."""
     cell = Cell(
         name=recipe.name,
         title=recipe.name,
@@ -85,8 +89,9 @@ def trained(prepared, student, recipe, seed):
         arm=recipe.name,
         recipe=recipe,
         seed=seed,
+        labels=labels,
     )
-    return bench.fit(cell.for_task(task)).student
+    return bench.fit(cell.for_task(bench.task)).student
 
 
 def vectors_of(model, task):
