@@ -2,17 +2,27 @@
 
 import gc
 import os
+import pathlib
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # As many processes as cores.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
-# Most of a test on XLA is the compiler making tiny graphs fast.
+# What makes large graphs fast is most of the time of tiny ones: oneDNN's
+# kernels and rewriting, and the passes of XLA's compiler.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 "
     "--xla_llvm_disable_expensive_passes=true",
 )
+# Half of what JAX compiles for a test it has compiled for another one.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR",
+    str(pathlib.Path(__file__).parents[1] / ".pytest_cache" / "jax"),
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import keras
 import pytest
