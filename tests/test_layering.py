@@ -29,10 +29,9 @@ FLOORS = [
     [
         *("divergences", "schedules"),
         *("image_taps", "recording", "teachers", "data", "export"),
-        "pruning",
         "augment",
     ],
-    ["temperatures", "losses", "students"],
+    ["temperatures", "losses", "students", "pruning"],
     ["cache"],
     ["matching", "_stage", "tasks"],
     ["stages", "distiller"],

@@ -11,6 +11,7 @@ import pytest
 import tiny_graphs
 from keras import layers
 
+from keras_distill import export
 from keras_distill import pruning
 from keras_distill import students
 
@@ -318,7 +319,7 @@ def test_weights_and_chance():
     model.set_weights([kernel, bias, second, last])
     found = pruning.importance(model, method="weight")["a"]
     expected = (kernel**2).sum(0) + bias**2 + (second**2).sum(1)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(found, expected / expected.mean(), rtol=1e-5)
     one, two = (
         pruning.importance(model, method="random", seed=seed)["a"]
         for seed in (0, 1)
@@ -352,6 +353,156 @@ def test_a_plan_is_json_that_repeats_the_cut():
     first, second = pruning.cut(model, plan), pruning.cut(model, again)
     for a, b in zip(first.get_weights(), second.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+# To a budget.
+
+
+def counted_by_hand(model):
+    """Multiplications of convolutions and dense layers, by their shapes."""
+    total = 0
+    for layer in model.layers:
+        if isinstance(layer, layers.Conv2D):
+            height, width, out = layer.output.shape[1:]
+            total += height * width * out * np.prod(layer.kernel.shape[:3])
+        elif isinstance(layer, layers.Dense):
+            total += np.prod(layer.kernel.shape)
+    return int(total)
+
+
+def residual(widths=(8, 12)):
+    x = inputs = keras.Input((8, 8, 3))
+    x = layers.Conv2D(6, 3, padding="same", name="stem")(x)
+    for i, width in enumerate(widths):
+        y = layers.Conv2D(width, 3, padding="same", name=f"inner_{i}")(x)
+        y = layers.Conv2D(6, 3, padding="same", name=f"outer_{i}")(y)
+        x = layers.Add()([x, layers.ReLU()(y)])
+    x = layers.GlobalAveragePooling2D()(x)
+    return keras.Model(inputs, layers.Dense(4, name="logits")(x))
+
+
+@pytest.mark.parametrize("kind", ["parameters", "multiplications"])
+@pytest.mark.parametrize("share", [1.0, 0.8, 0.37])
+def test_a_model_is_within_its_budget_and_near_it(kind, share):
+    model = residual()
+    count = {
+        "parameters": lambda model: model.count_params(),
+        "multiplications": counted_by_hand,
+    }[kind]
+    whole = count(model)
+    smaller = pruning.search(model, {kind: share}, verbose=0)
+    assert count(smaller) <= share * whole
+    # One unit less gone would be more than the budget.
+    dearest = max(
+        getattr(group, {"parameters": "weights"}.get(kind, kind)).max()
+        for group in pruning.structure(model).groups.values()
+    )
+    assert count(smaller) > share * whole - dearest
+    absolute = pruning.search(model, {kind: int(share * whole)}, verbose=0)
+    for a, b in zip(smaller.get_weights(), absolute.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_is_worth_least_for_its_cost_goes_first():
+    model = residual()
+    groups = pruning.structure(model).groups
+    # All are worth the same for each multiplication, but two units.
+    values = {
+        name: np.float64(group.multiplications)
+        for name, group in groups.items()
+    }
+    values["inner_1"][[2, 5]] = 1.0
+    whole = counted_by_hand(model)
+    gone = 2 * groups["inner_1"].multiplications[0]
+    smaller = pruning.search(
+        model, {"multiplications": int(whole - gone)}, None, values, verbose=0
+    )
+    assert smaller.get_layer("inner_1").filters == 10
+    assert smaller.count_params() < model.count_params()
+    stay = np.delete(np.arange(12), [2, 5])
+    np.testing.assert_array_equal(
+        smaller.get_layer("inner_1").kernel,
+        np.asarray(model.get_layer("inner_1").kernel)[..., stay],
+    )
+
+
+def test_each_group_keeps_its_least_share():
+    model = residual()
+    with pytest.raises(ValueError, match=r"parameters [\d,]+ at least") as told:
+        pruning.search(model, {"parameters": 1e-9}, least=0.5, verbose=0)
+    reached = int(
+        str(told.value).split("parameters ")[1].split()[0].replace(",", "")
+    )
+    smaller = pruning.search(
+        model, {"parameters": reached}, least=0.5, verbose=0
+    )
+    assert smaller.count_params() == reached
+    assert groups_of(smaller) == {
+        "stem+outer_0+outer_1": 3,
+        "inner_0": 4,
+        "inner_1": 6,
+    }
+
+
+def test_steps_go_on_where_they_were(tmp_path):
+    model = residual()
+    x, y = np.zeros((4, 8, 8, 3), "float32"), np.arange(4)
+    seen = []
+
+    def train(student, stop=None):
+        seen.append(student.count_params())
+        if len(seen) == stop:
+            raise KeyboardInterrupt
+        student.get_layer("logits").bias.assign_add(keras.ops.ones(4))
+
+    def run(folder=None, stop=None):
+        return pruning.search(
+            model,
+            {"multiplications": 0.3},
+            (x, y),
+            steps=3,
+            train=lambda student: train(student, stop),
+            folder=folder,
+            verbose=0,
+        )
+
+    expected, sizes = run(), seen.copy()
+    assert len(sizes) == 3
+    assert sizes == sorted(sizes, reverse=True)
+    np.testing.assert_array_equal(
+        expected.get_layer("logits").bias, np.full(4, 3)
+    )
+    seen.clear()
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "a", stop=2)
+    assert json.loads((tmp_path / "a" / "step-1.json").read_text())
+    found = run(tmp_path / "a")
+    assert seen == [*sizes[:2], *sizes[1:]]
+    for a, b in zip(found.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    plan = json.loads((tmp_path / "a" / "step-1.json").read_text())
+    assert pruning.cut(model, plan).count_params() == sizes[0]
+    with pytest.raises(ValueError, match="or of the same search"):
+        pruning.search(model, {"parameters": 0.5}, folder=tmp_path / "a")
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("kind", ["size_bytes", "latency_ms"])
+def test_files_are_measured(kind, tmp_path):
+    model = residual((32, 32))
+    x = np.zeros((4, 8, 8, 3), "float32")
+
+    def measured(model):
+        report = export.litert(model, tmp_path / "a.tflite", examples=x)
+        return getattr(report, kind)
+
+    whole = measured(model)
+    smaller = pruning.search(
+        model, {kind: 0.6 * whole}, (x, np.arange(4)), verbose=0
+    )
+    assert smaller.count_params() < 0.9 * model.count_params()
+    if kind == "size_bytes":
+        assert 0.9 < measured(smaller) / (0.6 * whole) <= 1
 
 
 # What comes of it.
@@ -437,6 +588,30 @@ def test_wrong_plans_are_told(plan, message):
     model = sequential(layers.Dense(3, name="a"), layers.Dense(2))
     with pytest.raises(ValueError, match=message):
         pruning.cut(model, plan)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": 0.5}, "must be a dict of one of"),
+        ({"budget": {"parameters": 1, "size_bytes": 1}}, "dict of one of"),
+        ({"budget": {"bits": 3}}, "`budget` must be"),
+        ({"budget": {"parameters": 0}}, "must be positive"),
+        ({"budget": {"parameters": np.nan}}, "must be positive"),
+        ({"budget": {"parameters": 5}}, "parameters 11 at least"),
+        ({"budget": {"size_bytes": 0.5}}, "needs `data`"),
+        ({"steps": 0}, "`steps` must be"),
+        ({"least": 0}, "`least` must be"),
+        ({"importance": {}}, "must hold an array for each group"),
+        ({"importance": {}, "steps": 2}, "must be a function"),
+        ({"data": np.zeros((2, 6))}, "with labels"),
+    ],
+)
+def test_a_search_that_cannot_be_is_told(options, message):
+    model = sequential(layers.Dense(3, name="a"), layers.Dense(2))
+    options = {"budget": {"parameters": 0.9}, "verbose": 0} | options
+    with pytest.raises(ValueError, match=message):
+        pruning.search(model, **options)
 
 
 @pytest.mark.parametrize(

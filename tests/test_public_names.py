@@ -52,7 +52,8 @@ NAMES = {
         RKDDistance
         ReverseKL SkewKL SkewReverseKL SoftBinaryCrossEntropy SoftCrossEntropy
         StandardizedKL TTM TotalVariation VectorCosine WSLD WTTM""",
-    "pruning": """Group Structure cut importance prune structure""",
+    "pruning": """Group Structure cut importance prune search
+        structure""",
     "recipes": """Recipe annealing attention continuation hard hidden kd mse
         neighbours two_stage untrained""",
     "students": """BiLSTM ConvNet Custom NGram Saved Shrink Static Student

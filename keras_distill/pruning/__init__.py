@@ -6,3 +6,4 @@ from keras_distill.pruning.graph import Group as Group
 from keras_distill.pruning.graph import Structure as Structure
 from keras_distill.pruning.graph import structure as structure
 from keras_distill.pruning.importances import importance as importance
+from keras_distill.pruning.searching import search as search

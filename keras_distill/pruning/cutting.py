@@ -208,6 +208,12 @@ def _best(group, share, importance):
     count = max(1, math.ceil(share * len(group) - 1e-9))
     if count == len(group):
         return list(range(count))
+    order = np.argsort(-checked_values(group, importance), kind="stable")
+    return sorted(order[:count].tolist())
+
+
+def checked_values(group, importance):
+    """The importance of a group's units, float64 `[size]`."""
     if group.name not in importance:
         raise ValueError(
             "`importance` must hold an array for each group. Received: none "
@@ -219,5 +225,4 @@ def _best(group, share, importance):
             f"`importance[{group.name!r}]` must hold {len(group)} finite "
             f"numbers. Received: an array of shape {values.shape}"
         )
-    order = np.argsort(-values, kind="stable")
-    return sorted(order[:count].tolist())
+    return values

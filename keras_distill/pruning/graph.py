@@ -1,17 +1,21 @@
 """The units of a model, found by walking its graph."""
 
 import dataclasses
+import math
 
 import keras
+import keras_hub
 import numpy as np
 
 from keras_distill._backend import graph_nodes
+from keras_distill._backend import nested_layers
 from keras_distill._backend import symbolic_inputs
 from keras_distill.pruning import rules
 from keras_distill.pruning.units import Channels
 from keras_distill.pruning.units import Units
 
 INPUT, OUTPUT = "an input of the model", "an output of the model"
+TABLES = keras.layers.Embedding, keras_hub.layers.PositionEmbedding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +53,7 @@ class Structure:
         inputs: Dict from the inputs of all models in the model, by `id`, to
             the units of their last axis.
         units: `Units`.
+        fixed: Integer, the multiplications of layers that are left alone.
     """
 
     groups: dict
@@ -56,6 +61,7 @@ class Structure:
     readings: dict
     inputs: dict
     units: Units
+    fixed: int
 
     @property
     def weights(self):
@@ -164,6 +170,7 @@ class _Walk:
         self.readings = {}
         self.made = {}
         self.inputs = {}
+        self.fixed = 0
 
     def through(self, model, inputs):
         """The `Channels` of a model's outputs, given those of its inputs."""
@@ -199,6 +206,10 @@ class _Walk:
         ]
         for x in (*inputs, *outputs):
             self.units.freeze(x.units, why)
+        places = max(rules.places_of(x.shape) for x in (*inputs, *outputs))
+        self.fixed += places * sum(
+            math.prod(matrix.shape) for matrix in _matrices(node.operation)
+        )
         return outputs
 
     def _add(self, layer, found):
@@ -216,6 +227,23 @@ class _Walk:
             for old, new in zip(before.weights, found.weights)
         )
         self.readings[id(layer)] = dataclasses.replace(before, weights=uses)
+
+
+def _matrices(operation):
+    """Weights that are multiplied with what is read, not looked up."""
+    if not isinstance(operation, keras.Layer):
+        return []
+    tables = {
+        id(table)
+        for layer in nested_layers(operation)
+        if isinstance(layer, TABLES)
+        for table in layer.weights
+    }
+    return [
+        variable
+        for variable in operation.weights
+        if len(variable.shape) > 1 and id(variable) not in tables
+    ]
 
 
 def _structure(walk):
@@ -247,4 +275,6 @@ def _structure(walk):
         roots = np.array(roots)
         held = np.array([costs[root] for root in roots])
         groups[name] = Group(name, roots, held[:, 0], held[:, 1])
-    return Structure(groups, frozen, walk.readings, walk.inputs, units)
+    return Structure(
+        groups, frozen, walk.readings, walk.inputs, units, walk.fixed
+    )

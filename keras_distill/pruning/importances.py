@@ -24,7 +24,8 @@ def importance(
       the unit any more: the mean over batches of `(sum of g w)^2`, over the
       weights that read it. A batch is one row: of a model that is trained the
       gradients of rows cancel out;
-    * `"weight"`: the sum of the squares of its weights;
+    * `"weight"`: the sum of the squares of its weights, over the mean of its
+      group, so that groups compare;
     * `"random"`: the control.
 
     Args:
@@ -61,7 +62,7 @@ def importance(
     ]
     gradients = _compiled_gradients(model, _loss(loss), variables)
     total, batches = 0.0, 0
-    for x, y in _batches(data, batch_size):
+    for x, y in batches_of(data, batch_size):
         parts = [
             np.zeros(value.shape) if gradient is None else value * gradient
             for value, gradient in zip(values, gradients(x, y))
@@ -82,7 +83,9 @@ def by_weights(found):
         np.square(keras.ops.convert_to_numpy(w.variable), dtype="float64")
         for w in found.weights
     ]
-    return _of_groups(found, _of_units(found, squares))
+    sums = _of_groups(found, _of_units(found, squares))
+    # Where all are 0, each is as good as another.
+    return {name: v / (v.mean() or 1.0) for name, v in sums.items()}
 
 
 def _of_units(found, parts, reading=False):
@@ -113,7 +116,7 @@ def _loss(loss):
     return lambda y, outputs: keras.ops.mean(found(y, outputs))
 
 
-def _batches(data, batch_size):
+def batches_of(data, batch_size):
     """Yields pairs of inputs and labels, of so many rows."""
     if data is None:
         raise ValueError(

@@ -1,58 +1,134 @@
-"""Right after the cut: what a model still knows, by the way units are chosen.
+"""A network of images cut to a budget, and taught by itself.
 
     python tests/benchmarks/pruning.py --model resnet20.keras \\
-        --data cifar10.npz --keep 0.8 0.65 0.5
+        --data cifar10.npz --output runs/pruning --budget 0.73 0.5 --seeds 3
 
-Nothing is trained. `--data` holds `x_train`, `y_train`, `x_test`, `y_test`, as
-`keras_distill.data.load_images` reads them. Prints accuracy on test, and what
-is left of weights and multiplications; random choices in three seeds.
+`--budget` is a share of the multiplications. `--data` holds `x_train`,
+`y_train`, `x_test`, `y_test`, as `keras_distill.data.load_images` reads them.
+The cut is by Taylor, by weights, and by chance, to the budget by
+`pruning.search`, and evenly, with the same share of each group. Then the whole
+model teaches it for `--epochs` on shifted and mirrored images, which both see.
+Accuracy on test right after the cut and after the last epoch: nothing is
+chosen. A second call goes on where the first one stopped.
 """
 
 import argparse
+import itertools
+import json
+import pathlib
 
 import keras
 import numpy as np
+import tensorflow as tf
 
+import keras_distill as kd
 from keras_distill import data
 from keras_distill import pruning
+from keras_distill.augment.images import ShiftAndFlip
+from keras_distill.pruning import budgets
 
-SEEDS = 3
+METHODS = "taylor", "weight", "random"
+SPREADS = "search", "evenly"
+BATCH = 128
+
+
+def accuracy(model, split):
+    found = model.predict(
+        split.images.astype("float32"), batch_size=256, verbose=0
+    )
+    return 100 * float(np.mean(found.argmax(-1) == split.labels))
+
+
+def multiplications(model):
+    return budgets.total(model, pruning.structure(model), "multiplications")
+
+
+def evenly(model, share, values):
+    """The largest cut by `prune` that is within a share of the cost."""
+    whole = multiplications(model)
+    for keep in np.arange(1, 0, -0.01):
+        smaller = pruning.prune(model, float(keep), values)
+        if multiplications(smaller) <= share * whole:
+            return smaller
+    raise ValueError(f"There is no such cut: {share}")
+
+
+def moved(split, seed):
+    """Batches of augmented images, others in each epoch."""
+    change = ShiftAndFlip(shift=4, flip=True)
+    seeds = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
+
+    def changed(rows, number):
+        images, labels = rows
+        found = change({"images": images}, tf.stack([number, number]))
+        return tf.cast(found["images"], "float32"), labels
+
+    rows = tf.data.Dataset.from_tensor_slices((split.images, split.labels))
+    rows = rows.shuffle(len(split), seed=seed).batch(BATCH, drop_remainder=True)
+    return tf.data.Dataset.zip(rows, seeds).map(changed).prefetch(2)
+
+
+def teach(student, teacher, rows, epochs):
+    distiller = kd.Distiller(teacher=teacher, student=student)
+    steps = epochs * int(rows.cardinality())
+    rate = keras.optimizers.schedules.CosineDecay(
+        0.0, steps, warmup_target=0.05, warmup_steps=steps // 20
+    )
+    distiller.compile(
+        keras.optimizers.SGD(rate, momentum=0.9, nesterov=True),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    distiller.fit(rows, epochs=epochs, verbose=0)
+
+
+def measured(model, splits, share, values, spread, seed, epochs):
+    """What one arm comes to."""
+    keras.utils.set_random_seed(seed)
+    if spread == "evenly":
+        smaller = evenly(model, share, values)
+    else:
+        smaller = pruning.search(
+            model, {"multiplications": share}, importance=values, verbose=0
+        )
+    found = {
+        "cut": accuracy(smaller, splits.test),
+        "weights": smaller.count_params(),
+        "multiplications": multiplications(smaller),
+    }
+    teach(smaller, model, moved(splits.train, seed), epochs)
+    return found | {"taught": accuracy(smaller, splits.test)}
 
 
 def run(arguments):
+    path = arguments.output / f"{pathlib.Path(arguments.model).stem}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = json.loads(path.read_text()) if path.exists() else {}
     model = keras.models.load_model(arguments.model)
     splits = data.load_images(arguments.data)
     rows = np.random.default_rng(0).permutation(len(splits.train))
-    train = splits.train.take(rows[: arguments.images])
-    images = train.images.astype("float32"), train.labels
-    orders = {
-        "taylor": [pruning.importance(model, images)],
-        "weight": [pruning.importance(model, method="weight")],
-        "random": [
-            pruning.importance(model, method="random", seed=seed)
-            for seed in range(SEEDS)
-        ],
-    }
-
-    def accuracy(model):
-        test = splits.test
-        found = model.predict(
-            test.images.astype("float32"), batch_size=256, verbose=0
+    few = splits.train.take(rows[: arguments.images])
+    images = few.images.astype("float32"), few.labels
+    print(f"whole: {accuracy(model, splits.test):.1f}", flush=True)
+    arms = itertools.product(
+        range(arguments.seeds), arguments.budget, METHODS, SPREADS
+    )
+    for seed, share, method, spread in arms:
+        name = f"{share}, {method}, {spread}, {arguments.epochs} epochs"
+        if str(seed) in found.setdefault(name, {}):
+            continue
+        values = pruning.importance(model, images, method=method, seed=seed)
+        found[name][str(seed)] = measured(
+            model, splits, share, values, spread, seed, arguments.epochs
         )
-        return 100 * np.mean(found.argmax(-1) == test.labels)
-
-    print(f"whole: {accuracy(model):.1f}, {model.count_params():,} weights")
-    for keep in arguments.keep:
-        for name, held in orders.items():
-            cut = [pruning.prune(model, keep, found) for found in held]
-            scores = [accuracy(each) for each in cut]
+        path.write_text(json.dumps(found, indent=1))
+        print(seed, name, found[name][str(seed)], flush=True)
+    for name, held in found.items():
+        line = name
+        for key in ("cut", "taught"):
+            scores = [one[key] for one in held.values()]
             sd = f" ± {np.std(scores, ddof=1):.1f}" if len(scores) > 1 else ""
-            weights = cut[0].count_params() / model.count_params()
-            print(
-                f"keep={keep}, {name}: {np.mean(scores):.1f}{sd}, "
-                f"{weights:.0%} of the weights",
-                flush=True,
-            )
+            line += f": {key} {np.mean(scores):.1f}{sd}"
+        print(line, f"({len(held)} seeds)")
 
 
 if __name__ == "__main__":
@@ -62,6 +138,9 @@ if __name__ == "__main__":
     )
     parser.add_argument("--model", required=True)
     parser.add_argument("--data", required=True)
-    parser.add_argument("--keep", type=float, nargs="+", default=[0.8, 0.5])
+    parser.add_argument("--output", type=pathlib.Path, required=True)
+    parser.add_argument("--budget", type=float, nargs="+", default=[0.73, 0.5])
     parser.add_argument("--images", type=int, default=1024)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3)
     run(parser.parse_args())

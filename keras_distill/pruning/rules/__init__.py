@@ -11,4 +11,5 @@ from keras_distill.pruning.rules import shapes as shapes
 from keras_distill.pruning.rules.base import NotUnderstood as NotUnderstood
 from keras_distill.pruning.rules.base import Reading as Reading
 from keras_distill.pruning.rules.base import Weight as Weight
+from keras_distill.pruning.rules.base import places_of as places_of
 from keras_distill.pruning.rules.base import read as read

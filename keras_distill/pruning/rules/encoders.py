@@ -31,5 +31,11 @@ def transformer_encoder(layer, units, inputs):
         Weight(first.bias, (between,)),
         Weight(last.kernel, (between, None), places, 0),
     )
+    cut = {id(weight.variable) for weight in weights}
+    weights += tuple(
+        Weight(matrix, (None,) * len(matrix.shape), places)
+        for matrix in layer.weights
+        if len(matrix.shape) > 1 and id(matrix) not in cut
+    )
     sizes = {"intermediate_dim": counted(between)}
     return Reading(x.units, weights, sizes)

@@ -1,0 +1,280 @@
+"""A model within a budget: cut, trained, cut again."""
+
+import functools
+import pathlib
+import tempfile
+
+import keras
+
+from keras_distill._checks import check_choice
+from keras_distill._checks import check_integer
+from keras_distill._checks import check_positive
+from keras_distill._files import complete_file
+from keras_distill._files import content_hash
+from keras_distill._files import read_json
+from keras_distill._files import write_json
+from keras_distill.export import litert
+from keras_distill.export import measure_latency
+from keras_distill.export.inputs import read_inputs
+from keras_distill.pruning import budgets
+from keras_distill.pruning import cutting
+from keras_distill.pruning import graph
+from keras_distill.pruning import importances
+
+# What only a file tells, and what it is predicted from.
+MEASURED = {"size_bytes": "parameters", "latency_ms": "multiplications"}
+NEAR = 0.97  # Of a measured budget: more is not worth another file.
+TRIES = 8
+ROWS = 8  # What a file is tried on.
+ROUNDS = 3  # Of a latency the least: what else runs makes it longer.
+
+
+def search(  # noqa: PLR0913 - What is asked for, and how it is got.
+    model,
+    budget,
+    data=None,
+    importance=None,
+    steps=1,
+    train=None,
+    folder=None,
+    freeze=(),
+    least=0.1,
+    verbose=1,
+):
+    """Cuts a model to a budget: what is worth least for its cost goes first.
+
+    In several steps a model loses less: each is cut by what the one before
+    has learnt, and trained by `train`, by distillation from `model` as a rule.
+    The same arguments give the same cuts; where a latency is measured, nearly.
+
+    Args:
+        model: Functional or `Sequential` `keras.Model`; stays as it is.
+        budget: Dict from one of these names to the most that the result may
+            take, of the first three also a share of the model's, up to 1.
+
+            * `"parameters"`;
+            * `"multiplications"`: for one row of data, in dense layers,
+              convolutions and whatever else holds matrices; where a length is
+              not known, for one position;
+            * `"size_bytes"`: of the float32 LiteRT file;
+            * `"latency_ms"`: of that file, one thread, one row, on this
+              machine. Files are measured until one is within the budget, and
+              near it.
+        data: As of `importance`. The files are tried on its first rows.
+        importance: Dict from names of groups to arrays `[size]`, or a function
+            that makes one of the model of each step. Defaults to Taylor's on
+            `data`, without data to that by weights.
+        steps: Integer, over which the budget falls by the same factor.
+        train: Function, called with the model after each cut. Optional.
+        folder: Path, where each step leaves its model and its plan, as of
+            `cut`: `step-1.keras`, `step-1.json`. The same call goes on there.
+            Optional.
+        freeze: Names of layers whose units stay.
+        least: Float in (0, 1], the share of each group that stays.
+        verbose: 0 or 1, whether a bar shows the steps.
+
+    Returns:
+        `keras.Model`.
+
+    Raises:
+        ValueError: An argument is wrong; the budget is below what can be
+            reached, which is told; the folder is of another search.
+
+    Example:
+
+    >>> model = keras.Sequential(
+    ...     [keras.Input((8,)), keras.layers.Dense(64, name="hidden"),
+    ...      keras.layers.Dense(2, name="logits")])
+    >>> search(model, {"multiplications": 0.5}, verbose=0).layers[0].units
+    32
+    """
+    kind, most = _checked(budget)
+    check_integer("steps", steps, minimum=1)
+    check_positive("least", least, maximum=1)
+    values_of = _importance(importance, data, freeze, steps)
+    if kind in MEASURED:
+        examples = _examples(model, data)
+        whole = _of_file(model, examples, kind)
+    else:
+        whole = budgets.total(model, graph.structure(model, freeze), kind)
+    kept = _Kept(folder, [kind, repr((most, steps, least))], model)
+    if most <= 1 and kind != "latency_ms":
+        most *= whole
+    progress = keras.utils.Progbar(
+        steps, verbose=verbose, stateful_metrics=[kind], unit_name="cut"
+    )
+    for step in range(1, steps + 1):
+        limit = whole * min(1, most / whole) ** (step / steps)
+        smaller = kept.load(step)
+        if smaller is None:
+            cuts = _Cuts(
+                model,
+                values_of(model),
+                MEASURED.get(kind, kind),
+                freeze,
+                least ** (1 / steps),
+            )
+            if kind in MEASURED:
+                count, cost = _measured(cuts, kind, limit, examples)
+            else:
+                count, cost = cuts.within(limit)
+            plan = cuts.plan(count)
+            smaller = cutting.cut(model, plan, freeze)
+            if train is not None:
+                train(smaller)
+            kept.save(step, smaller, plan)
+            progress.update(step, [(kind, cost)])
+        model = smaller
+    return model
+
+
+class _Cuts:
+    """The cuts of a model, from none to the most, in one order of units."""
+
+    def __init__(self, model, values, cost, freeze, least):
+        self._model, self._freeze, self._cost = model, freeze, cost
+        self._found = graph.structure(model, freeze)
+        values = {
+            name: cutting.checked_values(group, values)
+            for name, group in self._found.groups.items()
+        }
+        self._order, self.costs = budgets.removals(
+            model, self._found, values, cost, least
+        )
+
+    def __len__(self):
+        return len(self.costs)
+
+    def plan(self, count):
+        return budgets.kept(self._found, self._order[:count])
+
+    def cut(self, count):
+        return cutting.cut(self._model, self.plan(count), self._freeze)
+
+    def within(self, limit):
+        """The first cut that costs no more, and what it costs."""
+        if self.costs[-1] > limit:
+            raise _too_little(self._cost, limit, self.costs[-1])
+        count = next(i for i, c in enumerate(self.costs) if c <= limit)
+        return count, self.costs[count]
+
+
+def _measured(cuts, kind, limit, examples):
+    """As `within`, by files: costs predict which cuts are worth one."""
+
+    def cost(count):
+        return _of_file(cuts.cut(count), examples, kind)
+
+    ends = [(0, cost(0)), (len(cuts) - 1, cost(len(cuts) - 1))]
+    (low, much), (high, little) = ends
+    if little > limit:
+        raise _too_little(kind, limit, little)
+    if much <= limit:
+        return ends[0]
+    for _ in range(TRIES):
+        if little >= NEAR * limit or high - low < 2:
+            break
+        share = (much - (1 + NEAR) / 2 * limit) / (much - little)
+        wanted = cuts.costs[low] + share * (cuts.costs[high] - cuts.costs[low])
+        count = sum(c > wanted for c in cuts.costs)
+        count = min(max(count, low + 1), high - 1)
+        found = cost(count)
+        if found > limit:
+            low, much = count, found
+        else:
+            high, little = count, found
+    return high, little
+
+
+def _too_little(kind, limit, least):
+    return ValueError(
+        f"`budget` must be what can be reached: {kind} {least:,.6g} at least "
+        "with these groups, their `least` share, and what stays frozen. "
+        f"Received: {limit:,.6g}"
+    )
+
+
+def _of_file(model, examples, kind):
+    """Bytes, or milliseconds, of the LiteRT file of a model."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "model.tflite")
+        # What it predicts is not asked here, but when the model is exported.
+        report = litert(model, path, examples=examples, min_agreement=0)
+        if kind == "size_bytes":
+            return report.size_bytes
+        return min(measure_latency(path, examples) for _ in range(ROUNDS))
+
+
+def _checked(budget):
+    kinds = [*budgets.COSTS, *MEASURED]
+    if not isinstance(budget, dict) or len(budget) != 1:
+        raise ValueError(
+            f"`budget` must be a dict of one of {kinds} and the most that it "
+            f"may be. Received: {budget!r}"
+        )
+    ((kind, most),) = budget.items()
+    check_choice("budget", kind, kinds)
+    check_positive(f"budget[{kind!r}]", most)
+    return kind, most
+
+
+def _importance(importance, data, freeze, steps):
+    """A function from a model to the importance of its units."""
+    if isinstance(importance, dict):
+        if steps > 1:
+            raise ValueError(
+                "`importance` must be a function from a model to such a dict "
+                "for several steps, whose models have fewer units. Received: "
+                f"a dict and steps={steps}"
+            )
+        return lambda _: importance
+    if importance is not None:
+        return importance
+    method = "weight" if data is None else "taylor"
+    return functools.partial(
+        importances.importance, data=data, method=method, freeze=freeze
+    )
+
+
+def _examples(model, data):
+    if data is None:
+        raise ValueError(
+            "A budget that is measured needs `data`, whose first rows the "
+            "file is tried on. Received: data=None"
+        )
+    x, _ = next(importances.batches_of(data, ROWS))
+    return read_inputs(model, x).arrays(x)
+
+
+class _Kept:
+    """What the steps of a search leave in a folder, if there is one."""
+
+    def __init__(self, folder, settings, model):
+        self._folder = folder and pathlib.Path(folder)
+        if folder is None:
+            return
+        made = {"made_with": content_hash([*settings, *model.get_weights()])}
+        path = self._folder / "search.json"
+        if path.exists() and read_json(path) != made:
+            raise ValueError(
+                "`folder` must be empty, or of the same search: the model, "
+                f"its budget and steps. Received: {str(folder)!r}, made with "
+                "others"
+            )
+        write_json(path, made)
+
+    def load(self, step):
+        path = self._path(step, "keras")
+        if path is None or not path.exists():
+            return None
+        return keras.models.load_model(path)
+
+    def save(self, step, model, plan):
+        if self._folder is None:
+            return
+        write_json(self._path(step, "json"), plan)
+        with complete_file(self._path(step, "keras")) as draft:
+            model.save(draft)
+
+    def _path(self, step, suffix):
+        return self._folder and self._folder / f"step-{step}.{suffix}"
