@@ -54,6 +54,19 @@ def is_ideograph(character):
     return _IDEOGRAPH.match(character) is not None
 
 
+def script(character):
+    """The script of a letter, as Unicode's names begin; of others None.
+
+    Example:
+
+    >>> script("a"), script("é"), script("好"), script("1")
+    ('LATIN', 'LATIN', 'CJK', None)
+    """
+    if not character.isalpha():
+        return None
+    return unicodedata.name(character, "").split(" ")[0]
+
+
 def units(text):
     """Splits a text at blanks; where its script has none, into characters.
 

@@ -53,7 +53,7 @@ NAMES = {
         ReverseKL SkewKL SkewReverseKL SoftBinaryCrossEntropy SoftCrossEntropy
         StandardizedKL TTM TotalVariation VectorCosine WSLD WTTM""",
     "pruning": """Group Structure cut importance prune search
-        structure""",
+        structure vocabulary""",
     "recipes": """Recipe annealing attention continuation hard hidden kd mse
         neighbours two_stage untrained""",
     "students": """BiLSTM ConvNet Custom NGram Saved Shrink Static Student

@@ -1,0 +1,188 @@
+"""Tables of tokens without those that no text needs."""
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_distill._backend import symbolic_inputs
+from keras_distill._checks import check_integer
+from keras_distill._scripts import script
+from keras_distill.pruning import graph
+
+# Where layers and backbones say how many tokens they know.
+SETTINGS = ("vocabulary_size", "input_dim")
+BATCH = 1024
+TRIED, TRIED_LENGTH, NEAR = 8, 12, 1e-4
+
+
+def vocabulary(model, tokenizer, texts, min_count=1):
+    """A model, and its tokenizer, of the tokens that texts need.
+
+    What stays are the tokens that occur in the texts, the special ones, and
+    all of one character, so that other words can still be spelled: letters of
+    the scripts that the texts are written in, and whatever is no letter. Texts
+    that need nothing else are cut into the same tokens as before, since the
+    longest piece that fits is still there, and so have the same outputs.
+
+    Args:
+        model: Functional or `Sequential` `keras.Model` of token ids, a KerasHub
+            backbone, or a task with one, which stays such a task with a
+            preprocessor of the new tokenizer.
+        tokenizer: The KerasHub `WordPieceTokenizer` that makes its ids, as
+            BERT's, DistilBERT's and ELECTRA's.
+        texts: Sequence of strings, read once.
+        min_count: Integer, how often a token must occur.
+
+    Returns:
+        `(model, tokenizer)`, new ones; both that are given stay as they are.
+
+    Raises:
+        ValueError: An argument is wrong; the model has no table of the
+            tokenizer's tokens, or reads ids otherwise than by tables, as
+            hashed n-grams do.
+
+    Example:
+
+    >>> from keras_distill import students
+    >>> tokenizer = keras_hub.tokenizers.BertTokenizer(
+    ...     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "low",
+    ...      "##est", "high"])
+    >>> model = students.text_cnn(2, (10, 8), filters=4)
+    >>> smaller, kept = vocabulary(model, tokenizer, ["lowest low"])
+    >>> kept.get_vocabulary()[5:]
+    ['a', '##b', 'low', '##est']
+    """
+    graph.check_graph(model)
+    if not isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
+        raise ValueError(
+            "`tokenizer` must be a KerasHub WordPieceTokenizer: others cut "
+            "texts into other tokens when some are gone. "
+            f"Received: {type(tokenizer).__name__}"
+        )
+    check_integer("min_count", min_count, minimum=1)
+    if isinstance(texts, str | bytes) or not len(texts):
+        raise ValueError(
+            "`texts` must be a sequence of at least one string. Received: "
+            f"{texts!r}"
+        )
+    kept = _kept(tokenizer, texts, min_count)
+    smaller = _with_tokens(tokenizer, kept)
+    copied = _Rebuilt(tokenizer.vocabulary_size(), kept, smaller).of(model)
+    if (
+        copied.count_params() == model.count_params()
+        and len(kept) < tokenizer.vocabulary_size()
+    ):
+        raise ValueError(
+            "`model` must have a table of the tokenizer's "
+            f"{tokenizer.vocabulary_size():,} tokens. Received: a model in "
+            "which no layer says so"
+        )
+    _check_same(model, copied, kept)
+    return copied, smaller
+
+
+def _kept(tokenizer, texts, min_count):
+    """The ids that stay, in their order."""
+    counts = np.zeros(tokenizer.vocabulary_size(), int)
+    for start in range(0, len(texts), BATCH):
+        found = tokenizer(list(texts[start : start + BATCH]))
+        for row in found:
+            np.add.at(counts, np.asarray(row), 1)
+    tokens = tokenizer.get_vocabulary()
+    special = {tokenizer.oov_token, *tokenizer.special_tokens}
+    letters = "".join(tokens[i] for i in np.flatnonzero(counts))
+    scripts = {script(letter) for letter in letters} | {None}
+
+    def spells(token):
+        text = token.removeprefix(tokenizer.suffix_indicator)
+        return len(text) == 1 and script(text) in scripts
+
+    return np.array(
+        [
+            i
+            for i, token in enumerate(tokens)
+            if counts[i] >= min_count or token in special or spells(token)
+        ]
+    )
+
+
+def _with_tokens(tokenizer, kept):
+    tokens = tokenizer.get_vocabulary()
+    config = tokenizer.get_config()
+    config["vocabulary"] = [tokens[i] for i in kept]
+    return type(tokenizer).from_config(config)
+
+
+class _Rebuilt:
+    """Models of the same layers, whose tables have fewer rows."""
+
+    def __init__(self, size, kept, tokenizer):
+        self._size, self._kept, self._tokenizer = size, kept, tokenizer
+
+    def of(self, model):
+        smaller = self._made(model)
+        for old, new in zip(model.weights, smaller.weights, strict=True):
+            value = keras.ops.convert_to_numpy(old)
+            for axis, size in enumerate(new.shape):
+                if size != value.shape[axis]:
+                    value = np.take(value, self._kept, axis)
+            new.assign(value)
+        return smaller
+
+    def _made(self, layer):
+        if isinstance(layer, keras_hub.models.Task):
+            return self._task(layer)
+        if isinstance(layer, keras_hub.models.Backbone):
+            return type(layer).from_config(self._config(layer))
+        if graph.is_graph(layer):
+            return keras.models.clone_model(layer, clone_function=self._made)
+        return type(layer).from_config(self._config(layer))
+
+    def _config(self, layer):
+        config = layer.get_config()
+        fewer = {
+            name: len(self._kept)
+            for name in SETTINGS
+            if config.get(name) == self._size
+        }
+        return config | fewer
+
+    def _task(self, task):
+        config = self._config(task)
+        config["backbone"] = self._made(task.backbone)
+        if task.preprocessor is not None:
+            held = task.preprocessor.get_config()
+            held["tokenizer"] = self._tokenizer
+            config["preprocessor"] = type(task.preprocessor)(**held)
+        return type(task).from_config(config)
+
+
+def _check_same(model, smaller, kept):
+    """Raises `ValueError` unless kept tokens mean what they did."""
+    rng = np.random.default_rng(0)
+    new = rng.integers(0, len(kept), (TRIED, TRIED_LENGTH)).astype("int32")
+    expected, found = (
+        keras.ops.convert_to_numpy(
+            keras.tree.flatten(each(_inputs(model, ids), training=False))[0]
+        )
+        for each, ids in ((model, kept[new].astype("int32")), (smaller, new))
+    )
+    if expected.shape != found.shape or abs(expected - found).max() > NEAR:
+        raise ValueError(
+            "`model` must read token ids by tables alone. Received: a model "
+            "whose outputs change with the numbers of tokens, as with hashed "
+            "n-grams"
+        )
+
+
+def _inputs(model, ids):
+    symbolic = symbolic_inputs(model)
+    held = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+    named = {
+        x.name: held.get(x.name, np.zeros_like(ids))
+        for x in keras.tree.flatten(symbolic)
+    }
+    if len(named) == 1:
+        named = dict.fromkeys(named, ids)
+    flat = [named[x.name] for x in keras.tree.flatten(symbolic)]
+    return keras.tree.pack_sequence_as(symbolic, flat)
