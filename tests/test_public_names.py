@@ -52,7 +52,7 @@ NAMES = {
         RKDDistance
         ReverseKL SkewKL SkewReverseKL SoftBinaryCrossEntropy SoftCrossEntropy
         StandardizedKL TTM TotalVariation VectorCosine WSLD WTTM""",
-    "pruning": """Group Structure cut importance prune search
+    "pruning": """Group Structure cut importance low_rank prune search
         structure vocabulary""",
     "recipes": """Recipe annealing attention continuation hard hidden kd mse
         neighbours two_stage untrained""",

@@ -6,5 +6,6 @@ from keras_distill.pruning.graph import Group as Group
 from keras_distill.pruning.graph import Structure as Structure
 from keras_distill.pruning.graph import structure as structure
 from keras_distill.pruning.importances import importance as importance
+from keras_distill.pruning.low_ranks import low_rank as low_rank
 from keras_distill.pruning.searching import search as search
 from keras_distill.pruning.vocabularies import vocabulary as vocabulary

@@ -33,12 +33,19 @@ STUDENT = students.TextCNN(embeddings="teacher", embedding_rank=None, width=128)
 def measured(model, task):
     """Predictions on test, and the bytes of the float32 and the int8 file."""
     rows = task.encoded["test"]
-    examples = {name: x[:64] for name, x in rows.inputs.items()}
+    examples = {name: x[:512] for name, x in rows.inputs.items()}
     sizes = []
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "student.tflite")
         for quantization in (None, "dynamic"):
-            report = export.litert(model, path, quantization, examples=examples)
+            # A text that stands at a half may fall to either side.
+            report = export.litert(
+                model,
+                path,
+                quantization,
+                examples=examples,
+                min_agreement=0.98,
+            )
             sizes.append(report.size_bytes)
     return training.predict(model, rows).argmax(-1), sizes
 
