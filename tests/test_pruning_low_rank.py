@@ -120,6 +120,13 @@ def test_it_trains_and_loses_tokens_as_others_do():
     smaller.fit(np.ones((4, 6), "int32"), np.ones((4, 3)), verbose=0)
 
 
+def test_weights_that_are_no_numbers_are_told():
+    model = functional()
+    model.get_layer("table").set_weights([np.full((20, 8), np.nan)])
+    with pytest.raises(ValueError, match="weights of 'table' are not finite"):
+        pruning.low_rank(model, {"table": 2})
+
+
 @pytest.mark.parametrize(
     ("rank", "message"),
     [

@@ -25,6 +25,10 @@ def tokenizer():
     return keras_hub.tokenizers.BertTokenizer(TOKENS)
 
 
+def another():
+    return keras_hub.tokenizers.BertTokenizer([*SPECIAL, *PIECES[::-1]])
+
+
 def backbone():
     return keras_hub.models.BertBackbone(SIZE, 2, 2, 8, 16, dropout=0.0)
 
@@ -167,6 +171,9 @@ def dense():
         (backbone, {"tokenizer": None}, "must be a KerasHub WordPiece"),
         (backbone, {"texts": []}, "at least one string"),
         (backbone, {"texts": "low"}, "must be a sequence"),
+        (backbone, {"texts": iter(["low"])}, "must be a sequence"),
+        (backbone, {"texts": ["low", None]}, r"texts\[1\]='None' \(NoneType"),
+        (classifier, {"tokenizer": another()}, "of the task's preprocessor"),
         (backbone, {"min_count": 0}, "`min_count` must be"),
     ],
 )

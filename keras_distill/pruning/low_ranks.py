@@ -157,6 +157,8 @@ def _decomposed(matrix):
 def _rank(layer, asked):
     """The integer that a rank, or a share of energy, means for a layer."""
     matrix, name = layer.get_weights()[0], f"rank[{layer.name!r}]"
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"The weights of {layer.name!r} are not finite")
     if isinstance(asked, float):
         check_positive(name, asked, maximum=1)
         energy = np.cumsum(np.square(_decomposed(matrix)[1]))

@@ -1,5 +1,7 @@
 """Tables of tokens without those that no text needs."""
 
+import collections.abc
+
 import keras
 import keras_hub
 import numpy as np
@@ -60,25 +62,34 @@ def vocabulary(model, tokenizer, texts, min_count=1):
             f"Received: {type(tokenizer).__name__}"
         )
     check_integer("min_count", min_count, minimum=1)
-    if isinstance(texts, str | bytes) or not len(texts):
-        raise ValueError(
-            "`texts` must be a sequence of at least one string. Received: "
-            f"{texts!r}"
-        )
+    _check_texts(texts)
     kept = _kept(tokenizer, texts, min_count)
-    smaller = _with_tokens(tokenizer, kept)
-    copied = _Rebuilt(tokenizer.vocabulary_size(), kept, smaller).of(model)
-    if (
-        copied.count_params() == model.count_params()
-        and len(kept) < tokenizer.vocabulary_size()
-    ):
+    tokens = tokenizer.get_vocabulary()
+    smaller = _with_tokens(tokenizer, [tokens[i] for i in kept])
+    copied = _Rebuilt(tokens, kept, smaller).of(model)
+    is_same = copied.count_params() == model.count_params()
+    if is_same and len(kept) < len(tokens):
         raise ValueError(
-            "`model` must have a table of the tokenizer's "
-            f"{tokenizer.vocabulary_size():,} tokens. Received: a model in "
-            "which no layer says so"
+            f"`model` must have a table of the tokenizer's {len(tokens):,} "
+            "tokens. Received: a model in which no layer says so"
         )
     _check_same(model, copied, kept)
     return copied, smaller
+
+
+def _check_texts(texts):
+    sized = isinstance(texts, collections.abc.Sized)
+    if not sized or isinstance(texts, str | bytes) or not len(texts):
+        raise ValueError(
+            "`texts` must be a sequence of at least one string. Received: "
+            f"{str(texts)[:80]!r}"
+        )
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(
+                "`texts` must be strings. Received: "
+                f"texts[{row}]={str(text)[:80]!r} ({type(text).__name__})"
+            )
 
 
 def _kept(tokenizer, texts, min_count):
@@ -106,18 +117,16 @@ def _kept(tokenizer, texts, min_count):
     )
 
 
-def _with_tokens(tokenizer, kept):
-    tokens = tokenizer.get_vocabulary()
-    config = tokenizer.get_config()
-    config["vocabulary"] = [tokens[i] for i in kept]
+def _with_tokens(tokenizer, tokens):
+    config = tokenizer.get_config() | {"vocabulary": tokens}
     return type(tokenizer).from_config(config)
 
 
 class _Rebuilt:
     """Models of the same layers, whose tables have fewer rows."""
 
-    def __init__(self, size, kept, tokenizer):
-        self._size, self._kept, self._tokenizer = size, kept, tokenizer
+    def __init__(self, tokens, kept, tokenizer):
+        self._tokens, self._kept, self._tokenizer = tokens, kept, tokenizer
 
     def of(self, model):
         smaller = self._made(model)
@@ -143,7 +152,7 @@ class _Rebuilt:
         fewer = {
             name: len(self._kept)
             for name in SETTINGS
-            if config.get(name) == self._size
+            if config.get(name) == len(self._tokens)
         }
         return config | fewer
 
@@ -152,6 +161,12 @@ class _Rebuilt:
         config["backbone"] = self._made(task.backbone)
         if task.preprocessor is not None:
             held = task.preprocessor.get_config()
+            tokens = task.preprocessor.tokenizer.get_vocabulary()
+            if tokens != self._tokens:
+                raise ValueError(
+                    "`tokenizer` must be that of the task's preprocessor. "
+                    "Received: one with another vocabulary"
+                )
             held["tokenizer"] = self._tokenizer
             config["preprocessor"] = type(task.preprocessor)(**held)
         return type(task).from_config(config)
