@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_distill._checks import check_between
 from keras_distill.pruning import graph
+from keras_distill.pruning.copies import Copy
 from keras_distill.pruning.importances import by_weights
 
 
@@ -100,52 +101,24 @@ def _without_others(model, found, kept):
     def stays(units):
         return ~np.isin(found.units.roots(units), list(gone))
 
-    return _Copy(found, stays).of(model)
+    return _Cut(found, stays).of(model)
 
 
-class _Copy:
+class _Cut(Copy):
     """A model of the same layers with the units that stay."""
 
     def __init__(self, found, stays):
+        super().__init__()
         self._found, self._stays = found, stays
         self._weights = {id(w.variable): w for w in found.weights}
-        self._copies = {}
 
-    def of(self, model, inputs=None):
-        """The copy of a model, on other inputs where it is inside one."""
-        layers = {}
-
-        def clone(operation):
-            if not isinstance(operation, keras.Layer):
-                return operation
-            if id(operation) not in self._copies:
-                self._copies[id(operation)] = self._layer(operation)
-            layers[id(operation)] = operation
-            return self._copies[id(operation)]
-
-        arguments = {} if inputs is None else {"input_tensors": inputs}
-        result = keras.models.clone_model(
-            model, clone_function=clone, **arguments
-        )
-        for key, layer in layers.items():
-            self._give_weights(layer, self._copies[key])
-        return result
-
-    def _layer(self, layer):
-        if graph.is_graph(layer) and self._is_cut(layer):
-            return self.of(layer, self._inputs(layer))
-        if isinstance(layer, keras.layers.Lambda):
-            # It has nothing to share, and its function no configuration.
-            return layer
-        config = layer.get_config()
+    def changed(self, layer, config):
         reading = self._found.readings.get(id(layer))
-        if reading is not None:
-            config |= {
-                k: size(self._stays) for k, size in reading.sizes.items()
-            }
-        return type(layer).from_config(config)
+        sizes = {} if reading is None else reading.sizes
+        sizes = {name: size(self._stays) for name, size in sizes.items()}
+        return super().changed(layer, config | sizes)
 
-    def _is_cut(self, model):
+    def enters(self, model):
         weights = (self._weights.get(id(v)) for v in model.weights)
         return any(
             not self._stays(units).all()
@@ -155,7 +128,7 @@ class _Copy:
             if units is not None
         )
 
-    def _inputs(self, model):
+    def inputs_of(self, model):
         """Inputs of a model in a model, without the channels that go."""
         found = []
         for x in model.inputs:
@@ -167,17 +140,14 @@ class _Copy:
             )
         return keras.tree.pack_sequence_as(model.input, found)
 
-    def _give_weights(self, layer, copy):
-        if graph.is_graph(layer) and self._is_cut(layer):
-            return  # Its layers have theirs.
-        for old, new in zip(layer.weights, copy.weights, strict=True):
-            value = keras.ops.convert_to_numpy(old)
-            weight = self._weights.get(id(old))
-            axes = () if weight is None else weight.axes
-            for axis, units in enumerate(axes):
-                if units is not None:
-                    value = np.compress(self._stays(units), value, axis)
-            new.assign(value)
+    def value(self, old, new):
+        value = super().value(old, new)
+        weight = self._weights.get(id(old))
+        axes = () if weight is None else weight.axes
+        for axis, units in enumerate(axes):
+            if units is not None:
+                value = np.compress(self._stays(units), value, axis)
+        return value
 
 
 def _shares(found, keep):

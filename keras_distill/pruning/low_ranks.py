@@ -7,6 +7,7 @@ import numpy as np
 from keras_distill._checks import check_integer
 from keras_distill._checks import check_positive
 from keras_distill.pruning import graph
+from keras_distill.pruning.copies import Copy
 
 # Of KerasHub's families some have the table of Keras, others its own.
 KINDS = (
@@ -54,7 +55,7 @@ def low_rank(model, rank):
             "`rank` must be a dict from names of layers to their rank, or the "
             f"share of energy to keep. Received: {rank!r}"
         )
-    copy = _Copy(rank)
+    copy = _Factorised(rank)
     result = copy.of(model)
     missing = sorted(set(rank) - copy.known)
     if missing:
@@ -65,40 +66,23 @@ def low_rank(model, rank):
     return result
 
 
-class _Copy:
+class _Factorised(Copy):
     """A model of the same layers, some of them as two."""
 
     def __init__(self, rank):
-        self._rank, self._copies, self._narrow = rank, {}, {}
+        super().__init__()
+        self._rank, self._narrow = rank, {}
         self.known = set()
 
-    def of(self, model):
-        """The copy of a model, weights and all."""
-
-        def clone(layer):
-            if not isinstance(layer, keras.Layer):
-                return layer
-            if id(layer) not in self._copies:
-                self._copies[id(layer)] = self._made(layer)
-                weights[id(layer)] = layer
-            return self._copies[id(layer)]
-
-        weights = {}
+    def cloned(self, model, **arguments):
         if isinstance(model, keras.Sequential):
-            result = self._sequence(model, clone)
-        else:
-            result = keras.models.clone_model(
-                model, clone_function=clone, call_function=self._call
-            )
-        for key, layer in weights.items():
-            if not graph.is_graph(layer):  # Its layers have theirs.
-                self._give_weights(layer, self._copies[key])
-        return result
+            return self._sequence(model, **arguments)
+        return super().cloned(model, call_function=self._call, **arguments)
 
-    def _sequence(self, model, clone):
+    def _sequence(self, model, clone_function):
         (x,) = model.inputs
         parts = [keras.Input(batch_shape=x.shape, dtype=x.dtype, name=x.name)]
-        for copy in map(clone, model.layers):
+        for copy in map(clone_function, model.layers):
             before = self._narrow.get(id(copy))
             parts += [copy] if before is None else [before, copy]
         return keras.Sequential(parts, name=model.name)
@@ -107,17 +91,12 @@ class _Copy:
         before = self._narrow.get(id(copy))
         return copy(x if before is None else before(x), *args, **kwargs)
 
-    def _made(self, layer):
-        if graph.is_graph(layer):
-            return self.of(layer)
-        if isinstance(layer, keras.layers.Lambda):
-            return layer
-        config = layer.get_config()
+    def changed(self, layer, config):
         if type(layer) not in KINDS or layer.quantization_mode is not None:
-            return type(layer).from_config(config)
+            return super().changed(layer, config)
         self.known.add(layer.name)
         if layer.name not in self._rank:
-            return type(layer).from_config(config)
+            return super().changed(layer, config)
         return self._factorised(layer, config)
 
     def _factorised(self, layer, config):
@@ -137,7 +116,7 @@ class _Copy:
         self._narrow[id(copy)] = narrow
         return copy
 
-    def _give_weights(self, layer, copy):
+    def give_weights(self, layer, copy):
         weights = layer.get_weights()
         narrow = self._narrow.get(id(copy))
         if narrow is not None:

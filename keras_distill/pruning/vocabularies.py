@@ -10,6 +10,7 @@ from keras_distill._backend import symbolic_inputs
 from keras_distill._checks import check_integer
 from keras_distill._scripts import script
 from keras_distill.pruning import graph
+from keras_distill.pruning.copies import Copy
 
 # Where layers and backbones say how many tokens they know.
 SETTINGS = ("vocabulary_size", "input_dim")
@@ -66,7 +67,7 @@ def vocabulary(model, tokenizer, texts, min_count=1):
     kept = _kept(tokenizer, texts, min_count)
     tokens = tokenizer.get_vocabulary()
     smaller = _with_tokens(tokenizer, [tokens[i] for i in kept])
-    copied = _Rebuilt(tokens, kept, smaller).of(model)
+    copied = _Fewer(tokens, kept, smaller).of(model)
     is_same = copied.count_params() == model.count_params()
     if is_same and len(kept) < len(tokens):
         raise ValueError(
@@ -122,54 +123,55 @@ def _with_tokens(tokenizer, tokens):
     return type(tokenizer).from_config(config)
 
 
-class _Rebuilt:
+class _Fewer(Copy):
     """Models of the same layers, whose tables have fewer rows."""
 
     def __init__(self, tokens, kept, tokenizer):
+        super().__init__()
         self._tokens, self._kept, self._tokenizer = tokens, kept, tokenizer
 
-    def of(self, model):
-        smaller = self._made(model)
-        for old, new in zip(model.weights, smaller.weights, strict=True):
-            value = keras.ops.convert_to_numpy(old)
-            for axis, size in enumerate(new.shape):
-                if size != value.shape[axis]:
-                    value = np.take(value, self._kept, axis)
-            new.assign(value)
-        return smaller
+    def of(self, model, inputs=None):
+        if self.enters(model):
+            return super().of(model, inputs)
+        copy = self.changed(model, model.get_config())
+        self.give_weights(model, copy)
+        return copy
 
-    def _made(self, layer):
-        if isinstance(layer, keras_hub.models.Task):
-            return self._task(layer)
-        if isinstance(layer, keras_hub.models.Backbone):
-            return type(layer).from_config(self._config(layer))
-        if graph.is_graph(layer):
-            return keras.models.clone_model(layer, clone_function=self._made)
-        return type(layer).from_config(self._config(layer))
+    def enters(self, model):
+        """KerasHub's own stay what they are."""
+        kinds = keras_hub.models.Backbone, keras_hub.models.Task
+        return not isinstance(model, kinds)
 
-    def _config(self, layer):
-        config = layer.get_config()
+    def changed(self, layer, config):
         fewer = {
             name: len(self._kept)
             for name in SETTINGS
             if config.get(name) == len(self._tokens)
         }
-        return config | fewer
+        if isinstance(layer, keras_hub.models.Task):
+            fewer |= self._of_task(layer)
+        return super().changed(layer, config | fewer)
 
-    def _task(self, task):
-        config = self._config(task)
-        config["backbone"] = self._made(task.backbone)
-        if task.preprocessor is not None:
-            held = task.preprocessor.get_config()
-            tokens = task.preprocessor.tokenizer.get_vocabulary()
-            if tokens != self._tokens:
-                raise ValueError(
-                    "`tokenizer` must be that of the task's preprocessor. "
-                    "Received: one with another vocabulary"
-                )
-            held["tokenizer"] = self._tokenizer
-            config["preprocessor"] = type(task.preprocessor)(**held)
-        return type(task).from_config(config)
+    def _of_task(self, task):
+        backbone = self.changed(task.backbone, task.backbone.get_config())
+        if task.preprocessor is None:
+            return {"backbone": backbone}
+        tokens = task.preprocessor.tokenizer.get_vocabulary()
+        if tokens != self._tokens:
+            raise ValueError(
+                "`tokenizer` must be that of the task's preprocessor. "
+                "Received: one with another vocabulary"
+            )
+        held = task.preprocessor.get_config() | {"tokenizer": self._tokenizer}
+        preprocessor = type(task.preprocessor)(**held)
+        return {"backbone": backbone, "preprocessor": preprocessor}
+
+    def value(self, old, new):
+        value = super().value(old, new)
+        for axis, size in enumerate(new.shape):
+            if size != value.shape[axis]:
+                value = np.take(value, self._kept, axis)
+        return value
 
 
 def _check_same(model, smaller, kept):
