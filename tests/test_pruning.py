@@ -486,6 +486,16 @@ def test_steps_go_on_where_they_were(tmp_path):
         pruning.search(model, {"parameters": 0.5}, folder=tmp_path / "a")
 
 
+def test_what_cannot_be_reached_is_told_before_training():
+    def train(student):
+        raise AssertionError(student)
+
+    with pytest.raises(ValueError, match="at least with these groups"):
+        pruning.search(
+            residual(), {"multiplications": 0.001}, steps=3, train=train
+        )
+
+
 @pytest.mark.large
 @pytest.mark.parametrize("kind", ["size_bytes", "latency_ms"])
 def test_files_are_measured(kind, tmp_path):
@@ -605,6 +615,7 @@ def test_wrong_plans_are_told(plan, message):
         ({"importance": {}}, "must hold an array for each group"),
         ({"importance": {}, "steps": 2}, "must be a function"),
         ({"data": np.zeros((2, 6))}, "with labels"),
+        ({"data": iter([]), "steps": 2}, "read more than once"),
     ],
 )
 def test_a_search_that_cannot_be_is_told(options, message):

@@ -1,5 +1,6 @@
 """A model within a budget: cut, trained, cut again."""
 
+import collections.abc
 import functools
 import pathlib
 import tempfile
@@ -91,39 +92,37 @@ def search(  # noqa: PLR0913 - What is asked for, and how it is got.
     kind, most = _checked(budget)
     check_integer("steps", steps, minimum=1)
     check_positive("least", least, maximum=1)
+    _check_readable(data, kind in MEASURED or steps > 1)
     values_of = _importance(importance, data, freeze, steps)
-    if kind in MEASURED:
-        examples = _examples(model, data)
-        whole = _of_file(model, examples, kind)
-    else:
-        whole = budgets.total(model, graph.structure(model, freeze), kind)
+    cost = _Measured(kind, model, data) if kind in MEASURED else _Counted(kind)
     kept = _Kept(folder, [kind, repr((most, steps, least))], model)
+    cuts = _Cuts(model, None, cost.counted, freeze, least)
+    whole, reached = cost.of(cuts, 0), cost.of(cuts, len(cuts) - 1)
     if most <= 1 and kind != "latency_ms":
         most *= whole
+    if reached > most:
+        raise ValueError(
+            f"`budget` must be what can be reached: {kind} {reached:,.6g} at "
+            "least with these groups, their `least` share, and what stays "
+            f"frozen. Received: {most:,.6g}"
+        )
     progress = keras.utils.Progbar(
         steps, verbose=verbose, stateful_metrics=[kind], unit_name="cut"
     )
     for step in range(1, steps + 1):
-        limit = whole * min(1, most / whole) ** (step / steps)
         smaller = kept.load(step)
         if smaller is None:
-            cuts = _Cuts(
-                model,
-                values_of(model),
-                MEASURED.get(kind, kind),
-                freeze,
-                least ** (1 / steps),
-            )
-            if kind in MEASURED:
-                count, cost = _measured(cuts, kind, limit, examples)
-            else:
-                count, cost = cuts.within(limit)
-            plan = cuts.plan(count)
-            smaller = cutting.cut(model, plan, freeze)
+            values = values_of(model)
+            share = least ** (1 / steps)
+            cuts = _Cuts(model, values, cost.counted, freeze, share)
+            # Powers are rounded, the budget itself is not.
+            limit = max(most, whole * min(1, most / whole) ** (step / steps))
+            count, left = cost.within(cuts, limit)
+            smaller = cuts.cut(count)
             if train is not None:
                 train(smaller)
-            kept.save(step, smaller, plan)
-            progress.update(step, [(kind, cost)])
+            kept.save(step, smaller, cuts.plan(count))
+            progress.update(step, [(kind, left)])
         model = smaller
     return model
 
@@ -132,8 +131,10 @@ class _Cuts:
     """The cuts of a model, from none to the most, in one order of units."""
 
     def __init__(self, model, values, cost, freeze, least):
-        self._model, self._freeze, self._cost = model, freeze, cost
+        self._model, self._freeze = model, freeze
         self._found = graph.structure(model, freeze)
+        if values is None:
+            values = importances.by_weights(self._found)
         values = {
             name: cutting.checked_values(group, values)
             for name, group in self._found.groups.items()
@@ -151,58 +152,66 @@ class _Cuts:
     def cut(self, count):
         return cutting.cut(self._model, self.plan(count), self._freeze)
 
-    def within(self, limit):
-        """The first cut that costs no more, and what it costs."""
-        if self.costs[-1] > limit:
-            raise _too_little(self._cost, limit, self.costs[-1])
-        count = next(i for i, c in enumerate(self.costs) if c <= limit)
-        return count, self.costs[count]
+
+class _Counted:
+    """What is known of a cut without making it."""
+
+    def __init__(self, kind):
+        self.counted = kind
+
+    def of(self, cuts, count):
+        return cuts.costs[count]
+
+    def within(self, cuts, limit):
+        """The first cut that costs no more, else the last; what it costs."""
+        above = sum(cost > limit for cost in cuts.costs)
+        count = min(above, len(cuts) - 1)
+        return count, cuts.costs[count]
 
 
-def _measured(cuts, kind, limit, examples):
-    """As `within`, by files: costs predict which cuts are worth one."""
+class _Measured:
+    """What the LiteRT file of a cut tells: its bytes, or milliseconds."""
 
-    def cost(count):
-        return _of_file(cuts.cut(count), examples, kind)
+    def __init__(self, kind, model, data):
+        self._kind, self.counted = kind, MEASURED[kind]
+        self._examples = _examples(model, data)
 
-    ends = [(0, cost(0)), (len(cuts) - 1, cost(len(cuts) - 1))]
-    (low, much), (high, little) = ends
-    if little > limit:
-        raise _too_little(kind, limit, little)
-    if much <= limit:
-        return ends[0]
-    for _ in range(TRIES):
-        if little >= NEAR * limit or high - low < 2:
-            break
-        share = (much - (1 + NEAR) / 2 * limit) / (much - little)
-        wanted = cuts.costs[low] + share * (cuts.costs[high] - cuts.costs[low])
-        count = sum(c > wanted for c in cuts.costs)
-        count = min(max(count, low + 1), high - 1)
-        found = cost(count)
-        if found > limit:
-            low, much = count, found
-        else:
-            high, little = count, found
-    return high, little
+    def of(self, cuts, count):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "model.tflite")
+            # What it predicts is asked when the model is exported, not here.
+            report = litert(
+                cuts.cut(count),
+                path,
+                examples=self._examples,
+                min_agreement=0,
+            )
+            if self._kind == "size_bytes":
+                return report.size_bytes
+            return min(
+                measure_latency(path, self._examples) for _ in range(ROUNDS)
+            )
 
-
-def _too_little(kind, limit, least):
-    return ValueError(
-        f"`budget` must be what can be reached: {kind} {least:,.6g} at least "
-        "with these groups, their `least` share, and what stays frozen. "
-        f"Received: {limit:,.6g}"
-    )
-
-
-def _of_file(model, examples, kind):
-    """Bytes, or milliseconds, of the LiteRT file of a model."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "model.tflite")
-        # What it predicts is not asked here, but when the model is exported.
-        report = litert(model, path, examples=examples, min_agreement=0)
-        if kind == "size_bytes":
-            return report.size_bytes
-        return min(measure_latency(path, examples) for _ in range(ROUNDS))
+    def within(self, cuts, limit):
+        """As of `_Counted`: counts predict which cuts are worth a file."""
+        low, high = 0, len(cuts) - 1
+        much, little = self.of(cuts, low), self.of(cuts, high)
+        if much <= limit or low == high:
+            return low, much
+        for _ in range(TRIES):
+            if little >= NEAR * limit or high - low < 2:
+                break
+            share = (much - (1 + NEAR) / 2 * limit) / (much - little)
+            span = cuts.costs[high] - cuts.costs[low]
+            wanted = cuts.costs[low] + share * span
+            count = sum(cost > wanted for cost in cuts.costs)
+            count = min(max(count, low + 1), high - 1)
+            found = self.of(cuts, count)
+            if found > limit:
+                low, much = count, found
+            else:
+                high, little = count, found
+        return high, little
 
 
 def _checked(budget):
@@ -234,6 +243,15 @@ def _importance(importance, data, freeze, steps):
     return functools.partial(
         importances.importance, data=data, method=method, freeze=freeze
     )
+
+
+def _check_readable(data, again):
+    if again and isinstance(data, collections.abc.Iterator):
+        raise ValueError(
+            "`data` is read more than once, and must be `(x, y)`, a list of "
+            "batches or a dataset. Received: an iterator, which is empty after "
+            f"once ({type(data).__name__})"
+        )
 
 
 def _examples(model, data):
