@@ -50,6 +50,8 @@ def fresh_backbone(family, num_layers=4):
     )
     if family in ("Albert", "Electra"):
         kwargs["embedding_dim"] = 8
+    if family == "RoformerV2":
+        kwargs["head_size"] = 8
     if family == "Albert":
         kwargs.update(num_groups=2, num_inner_repetitions=2)
     return randomized(cls(**kwargs))
@@ -262,7 +264,7 @@ def classifier(family="Bert", num_layers=4):
 
 FAMILIES = [
     *("Bert", "Roberta", "DistilBert", "Albert"),
-    *("XLMRoberta", "DebertaV3", "Electra"),
+    *("XLMRoberta", "DebertaV3", "RoformerV2", "Electra"),
 ]
 WITH_CLASSIFIER = FAMILIES[:-1]
 

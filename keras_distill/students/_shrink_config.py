@@ -17,6 +17,7 @@ FAMILIES = (
     keras_hub.models.DistilBertBackbone,
     keras_hub.models.AlbertBackbone,
     keras_hub.models.ElectraBackbone,
+    keras_hub.models.RoformerV2Backbone,
 )
 # The small BERT of the literature: width, then heads and inner width.
 STANDARD_SIZES = {312: (12, 1200)}
@@ -87,6 +88,8 @@ def shrunk_config(
         num_heads=num_heads,
         trainable=True,
     )
+    if "head_size" in config:  # Others derive it themselves.
+        config["head_size"] = hidden_dim // num_heads
     del config["name"]
     return config
 

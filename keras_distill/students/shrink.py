@@ -99,8 +99,9 @@ def shrink(
 
     Args:
         teacher: A KerasHub BERT, RoBERTa, XLM-RoBERTa, DeBERTa-v3, DistilBERT,
-            ALBERT or ELECTRA backbone, a task with such a backbone (a text
-            classifier), or a functional Keras model around one.
+            ALBERT, ELECTRA or RoFormer v2 backbone, a task with such a
+            backbone (a text classifier), or a functional Keras model around
+            one.
         num_layers: Integer, at most the teacher's.
         hidden_dim: Integer, at most the teacher's, which is the default.
         intermediate_dim: Integer. Defaults to the teacher's ratio of it to
