@@ -56,8 +56,17 @@ def preprocess(preprocessor, parts):
     Args:
         preprocessor: KerasHub preprocessor.
         parts: List or tuple of one or two batches of strings.
+
+    Returns:
+        Dict of tensors, with a `padding_mask` also of families whose encoders
+        find it themselves (RoFormer v2) or need none (FNet): students read it.
     """
     if len(parts) == 1:
-        return preprocessor(parts[0])
-    # By name: of two batches in a tuple, the second would be taken for labels.
-    return preprocessor(x=tuple(parts))
+        found = preprocessor(parts[0])
+    else:
+        # By name: a second batch in a tuple would be taken for labels.
+        found = preprocessor(x=tuple(parts))
+    if "padding_mask" not in found:
+        mask = found["token_ids"] != preprocessor.tokenizer.pad_token_id
+        found = {**found, "padding_mask": mask}
+    return found

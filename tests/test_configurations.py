@@ -200,6 +200,20 @@ def test_other_dropout_is_another_model(make):
     assert first["model"] != other["model"]
 
 
+class Broken(keras.layers.Dense):
+    def get_config(self):
+        return {"units": self.not_there}
+
+
+def test_a_configuration_that_fails_is_told_by_its_class():
+    def built(layer):
+        model = keras.Sequential([keras.Input((3,)), layer])
+        return of_model(model)["model"]
+
+    assert built(Broken(2)) == built(Broken(2))
+    assert built(Broken(2)) != built(keras.layers.Dense(2))
+
+
 def test_other_weights_are_another_start():
     first, other = of_model(tiny.mlp(seed=1)), of_model(tiny.mlp(seed=2))
     assert first["initial weights"] != other["initial weights"]

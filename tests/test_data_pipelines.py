@@ -75,6 +75,18 @@ def test_encode_without_segments(texts):
     assert len(list(data.batches(encoded, 50))) == 1
 
 
+def test_encode_where_encoders_find_the_mask_themselves(texts, encoded):
+    layer = keras_hub.models.RoformerV2TextClassifierPreprocessor(
+        keras_hub.models.RoformerV2Tokenizer(VOCABULARY, lowercase=True),
+        sequence_length=16,
+    )
+    assert "padding_mask" not in layer(texts.texts)
+    found = data.encode(texts, layer)
+    for key in KEYS:
+        np.testing.assert_array_equal(found.inputs[key], encoded.inputs[key])
+    np.testing.assert_array_equal(found.lengths, encoded.lengths)
+
+
 def test_plain_batches_keep_the_order(encoded):
     dataset = data.batches(encoded, 8)
     assert dataset.element_spec[0]["token_ids"].shape == (None, 16)

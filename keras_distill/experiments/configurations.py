@@ -122,8 +122,9 @@ def _keras_object(value):
     """
     try:
         config = keras.saving.serialize_keras_object(value)
-    except (NotImplementedError, TypeError, ValueError):
-        # A subclass that was written without `get_config`.
+    except (AttributeError, NotImplementedError, TypeError, ValueError):
+        # Written without `get_config`, or with one that fails: that of
+        # KerasHub's RoFormer asks for an attribute that is not there.
         paths = [weight.path for weight in value.weights]
         config = {"weights": [path.rsplit("/", 1)[-1] for path in paths]}
     if type(value).get_config is keras.losses.Loss.get_config:
