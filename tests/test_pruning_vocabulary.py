@@ -112,6 +112,17 @@ def test_a_task_stays_one_and_says_the_same(tmp_path):
             4,
         ),
         (lambda: students.bilstm(2, (SIZE, 6), units=3), 6),
+        (
+            lambda: keras.Sequential(
+                [
+                    keras.Input((6,), dtype="int32"),
+                    keras.layers.Embedding(SIZE, 3),
+                    keras.layers.Flatten(),
+                    keras.layers.Dense(2),
+                ]
+            ),
+            3,
+        ),
         (lambda: students.static(3, np.ones((SIZE, 5), "float32")), 5),
         (
             lambda: keras.Sequential(

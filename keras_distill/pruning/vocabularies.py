@@ -176,8 +176,10 @@ class _Fewer(Copy):
 
 def _check_same(model, smaller, kept):
     """Raises `ValueError` unless kept tokens mean what they did."""
+    lengths = {x.shape[1] for x in keras.tree.flatten(symbolic_inputs(model))}
+    length = max(lengths - {None}, default=TRIED_LENGTH)
     rng = np.random.default_rng(0)
-    new = rng.integers(0, len(kept), (TRIED, TRIED_LENGTH)).astype("int32")
+    new = rng.integers(0, len(kept), (TRIED, length)).astype("int32")
     expected, found = (
         keras.ops.convert_to_numpy(
             keras.tree.flatten(each(_inputs(model, ids), training=False))[0]
