@@ -46,7 +46,7 @@ def removals(model, found, importance, cost, least):
     sizes = _Sizes(found, cost)
     group_of, left, queue = {}, {}, []
     for name, group in found.groups.items():
-        left[name] = len(group) - max(1, math.ceil(least * len(group) - 1e-9))
+        left[name] = len(group) - group.count(least)
         for unit, value in zip(group.units.tolist(), importance[name]):
             group_of[unit] = name
             saved = sizes.saved(unit)

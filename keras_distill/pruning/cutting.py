@@ -1,7 +1,5 @@
 """A smaller model: layers with fewer units, their weights sliced."""
 
-import math
-
 import keras
 import numpy as np
 
@@ -175,7 +173,7 @@ def _check_names(found, names):
 
 
 def _best(group, share, importance):
-    count = max(1, math.ceil(share * len(group) - 1e-9))
+    count = group.count(share)
     if count == len(group):
         return list(range(count))
     order = np.argsort(-checked_values(group, importance), kind="stable")

@@ -39,6 +39,10 @@ class Group:
     def __len__(self):
         return len(self.units)
 
+    def count(self, share):
+        """How many units a share of them is, at least one."""
+        return max(1, math.ceil(share * len(self) - 1e-9))
+
 
 @dataclasses.dataclass(frozen=True)
 class Structure:

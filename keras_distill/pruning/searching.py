@@ -96,7 +96,9 @@ def search(  # noqa: PLR0913 - What is asked for, and how it is got.
     values_of = _importance(importance, data, freeze, steps)
     cost = _Measured(kind, model, data) if kind in MEASURED else _Counted(kind)
     kept = _Kept(folder, [kind, repr((most, steps, least))], model)
-    cuts = _Cuts(model, None, cost.counted, freeze, least)
+    # Units of the same groups cost the same, whichever they are.
+    values = importances.importance(model, method="weight", freeze=freeze)
+    cuts = _Cuts(model, values, cost.counted, freeze, least)
     whole, reached = cost.of(cuts, 0), cost.of(cuts, len(cuts) - 1)
     if most <= 1 and kind != "latency_ms":
         most *= whole
@@ -133,8 +135,6 @@ class _Cuts:
     def __init__(self, model, values, cost, freeze, least):
         self._model, self._freeze = model, freeze
         self._found = graph.structure(model, freeze)
-        if values is None:
-            values = importances.by_weights(self._found)
         values = {
             name: cutting.checked_values(group, values)
             for name, group in self._found.groups.items()
@@ -145,6 +145,10 @@ class _Cuts:
 
     def __len__(self):
         return len(self.costs)
+
+    def first(self, limit):
+        """The count of units that are gone when so much is left, or less."""
+        return sum(cost > limit for cost in self.costs)
 
     def plan(self, count):
         return budgets.kept(self._found, self._order[:count])
@@ -164,8 +168,7 @@ class _Counted:
 
     def within(self, cuts, limit):
         """The first cut that costs no more, else the last; what it costs."""
-        above = sum(cost > limit for cost in cuts.costs)
-        count = min(above, len(cuts) - 1)
+        count = min(cuts.first(limit), len(cuts) - 1)
         return count, cuts.costs[count]
 
 
@@ -175,8 +178,17 @@ class _Measured:
     def __init__(self, kind, model, data):
         self._kind, self.counted = kind, MEASURED[kind]
         self._examples = _examples(model, data)
+        self._known = {}
 
     def of(self, cuts, count):
+        # Files of the same widths differ in nothing that is measured here.
+        widths = [len(kept) for kept in cuts.plan(count).values()]
+        key = cuts.costs[count], *widths
+        if key not in self._known:
+            self._known[key] = self._of_file(cuts, count)
+        return self._known[key]
+
+    def _of_file(self, cuts, count):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "model.tflite")
             # What it predicts is asked when the model is exported, not here.
@@ -203,8 +215,7 @@ class _Measured:
                 break
             share = (much - (1 + NEAR) / 2 * limit) / (much - little)
             span = cuts.costs[high] - cuts.costs[low]
-            wanted = cuts.costs[low] + share * span
-            count = sum(cost > wanted for cost in cuts.costs)
+            count = cuts.first(cuts.costs[low] + share * span)
             count = min(max(count, low + 1), high - 1)
             found = self.of(cuts, count)
             if found > limit:
