@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # For editors, which run nothing of what follows.
     from keras_distill import gkd as gkd
     from keras_distill import losses as losses
     from keras_distill import pruning as pruning
+    from keras_distill import quantization as quantization
     from keras_distill import recipes as recipes
     from keras_distill import schedules as schedules
     from keras_distill import students as students
@@ -46,6 +47,7 @@ _MODULES = (
     "gkd",
     "losses",
     "pruning",
+    "quantization",
     "recipes",
     "schedules",
     "students",

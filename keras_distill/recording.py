@@ -1,4 +1,4 @@
-"""Reads taps during the one call of a model.
+"""Reads taps during the one call of a model, and changes what layers do in it.
 
 A layer's `call` is intercepted while the model runs, so nested and subclassed
 models need no second pass. A layer may be in several recordings at a time:
@@ -9,7 +9,9 @@ last one ends, whichever that is.
 
 import contextlib
 import dataclasses
+import functools
 import threading
+from collections.abc import Callable
 
 import keras
 from keras import ops
@@ -81,6 +83,14 @@ class _Listener:
     thread: int = dataclasses.field(default_factory=threading.get_ident)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Wrapping:
+    """What is called instead of a layer, and in which thread."""
+
+    wrap: Callable
+    thread: int = dataclasses.field(default_factory=threading.get_ident)
+
+
 class _Interception:
     """A layer whose calls are heard."""
 
@@ -98,14 +108,17 @@ class _Interception:
     def heard(self, args, kwargs):
         """Calls the layer, and tells the listeners of this thread."""
         thread = threading.get_ident()
-        listeners = [one for one in self.listeners if one.thread == thread]
+        here = [one for one in self.listeners if one.thread == thread]
+        call = self.call
+        for one in here:
+            if isinstance(one, _Wrapping):
+                call = functools.partial(one.wrap, self.layer, call)
+        listeners = [one for one in here if isinstance(one, _Listener)]
         if all(one.kinds == {"output"} for one in listeners):
-            result = output = self.call(*args, **kwargs)
+            result = output = call(*args, **kwargs)
         else:
             wanted = kwargs.pop("return_attention_scores", False)
-            output, scores = self.call(
-                *args, return_attention_scores=True, **kwargs
-            )
+            output, scores = call(*args, return_attention_scores=True, **kwargs)
             result = (output, scores) if wanted else output
         for one in listeners:
             if one.kinds != {"output"}:
@@ -162,3 +175,20 @@ def record(taps):
             _begin(layer, listener)
             stack.callback(_end, layer, listener)
         yield recording
+
+
+@contextlib.contextmanager
+def wrap_calls(layers, wrap):
+    """Calls `wrap` instead of layers, in this context and this thread.
+
+    Args:
+        layers: Iterable of `keras.Layer`.
+        wrap: Callable of the layer, its `call`, and what it is called with,
+            that gives what the call is to give.
+    """
+    with contextlib.ExitStack() as stack:
+        for layer in layers:
+            wrapping = _Wrapping(wrap)
+            _begin(layer, wrapping)
+            stack.callback(_end, layer, wrapping)
+        yield

@@ -374,7 +374,7 @@ def distiller_of(student):
 
 
 OPTIONS = [
-    ({"quantization": "int4"}, r"one of \[None, 'float16', 'dynamic', 'int8'"),
+    ({"quantization": "int3"}, r"one of \[None, 'float16', 'dynamic', 'int8'"),
     ({"quantization": "int8"}, "`calibration` is required"),
     ({"calibration": token_ids()}, "unused otherwise"),
     ({"path": "student.bin"}, r"must end in `.tflite`. Received: path='stu"),

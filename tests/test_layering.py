@@ -25,10 +25,11 @@ FLOORS = [
         "layer_maps",
     ],
     ["_layers", "inputs"],
-    ["taps"],
+    ["taps", "recording"],
+    ["quantization"],
     [
         *("divergences", "schedules"),
-        *("image_taps", "recording", "teachers", "data", "export"),
+        *("image_taps", "teachers", "data", "export"),
         "augment",
     ],
     ["temperatures", "losses", "students", "pruning"],

@@ -15,7 +15,7 @@ NAMES = {
     "": """Distiller Ensemble GKDDistiller Match Stage annealing_kd_stages
         attention_maps attention_vectors augment cache callbacks compare data
         distill divergences experiments export feature_maps gkd
-        hidden_states losses pruning
+        hidden_states losses pruning quantization
         recipes schedules students tasks temperatures uniform_layer_map""",
     "augment": """Chain Deletion EmbeddingReplacement MaskOrReplace
         MaskedLMReplacement Masking NGramSampling SameContextReplacement
@@ -54,6 +54,7 @@ NAMES = {
         StandardizedKL TTM TotalVariation VectorCosine WSLD WTTM""",
     "pruning": """Group Structure cut importance low_rank prune search
         structure vocabulary""",
+    "quantization": """QuantizationAware""",
     "recipes": """Recipe annealing attention continuation hard hidden kd mse
         neighbours two_stage untrained""",
     "students": """BiLSTM ConvNet Custom NGram Saved Shrink Static Student

@@ -5,19 +5,17 @@ import pathlib
 
 import numpy as np
 
-from keras_distill._backend import nested_layers
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
 from keras_distill._files import drafts_beside
 from keras_distill._files import write_json
-from keras_distill.export.conversion import QUANTIZATIONS
+from keras_distill.export import forms
 from keras_distill.export.conversion import convert
 from keras_distill.export.inputs import read_inputs
 from keras_distill.export.latency import LiteRTModel
 from keras_distill.export.latency import interpreter_class
 from keras_distill.export.latency import measure_latency
 from keras_distill.export.options import ExportOptions
-from keras_distill.export.recurrence import recurrent_layers
 from keras_distill.export.report import ExportReport
 from keras_distill.export.report import compare
 from keras_distill.export.report import valid_tokens
@@ -27,6 +25,8 @@ from keras_distill.export.sidecar import publish_files
 from keras_distill.export.sidecar import save_vocabulary
 from keras_distill.export.student_checks import check_examples
 from keras_distill.export.student_checks import check_student
+from keras_distill.quantization.aware import on_grid
+from keras_distill.quantization.aware import plain_student
 
 
 def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
@@ -57,7 +57,8 @@ def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
     its files) the vocabulary.
 
     Args:
-        student: A built `keras.Model`.
+        student: A built `keras.Model`, or a `kd.quantization.QuantizationAware`
+            one, which knows its `quantization` and its ranges.
         path: Path of the file to make, ending in `.tflite`.
         quantization: What is stored in fewer bits.
 
@@ -68,8 +69,14 @@ def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
             * `"int8"`: weights and activations, with the activations' ranges
               from `calibration`. Operations without an int8 kernel stay
               float32. Not for recurrent layers.
-        calibration: Inputs like `examples`, for `"int8"` only: some hundred
-            rows of the training set.
+            * `"int8_weights"`: weights alone, with one scale for each unit,
+              of a table for each row; computed in float32.
+            * `"int4"`: as `"dynamic"`, with the weights of dense layers,
+              convolutions and tables in 4 bits, and one scale as before.
+            * A recipe of ai-edge-quantizer, a list of dicts: what it says, and
+              tables as in `"int8_weights"`.
+        calibration: Inputs like `examples`, some hundred rows of the training
+            set, for `"int8"` and for recipes of activations only.
         examples: Real inputs, arrays `[examples, ...]` by input name.
             Required.
         sequence_length: The length of the inputs in the file. `"examples"`
@@ -117,31 +124,35 @@ def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
     path = pathlib.Path(os.fspath(path))
     metadata_path = path.with_suffix(".metadata.json")
     _check_path(path)
-    _check_quantization(quantization, calibration)
-    check_student(student)
+    plain = plain_student(student)
+    check_student(plain)
+    quantization = forms.checked(student, quantization, calibration)
     interpreter_class()
     check_examples(examples)
     check_replaceable(path, metadata_path)
-    _check_recurrence(student, quantization)
     _check_not_text("examples", examples)
-    inputs = read_inputs(student, examples)
+    inputs = read_inputs(plain, examples)
     arrays = inputs.arrays(examples)
     shapes = _shapes(inputs, arrays, sequence_length)
     ranges = _calibration(inputs, calibration, shapes)
-    expected = inputs.predict(student, arrays)
-    options.check_labels(expected)
-    with drafts_beside(path) as folder:
+    with on_grid(student), drafts_beside(path) as folder:
+        expected = inputs.predict(student, arrays)
+        options.check_labels(expected)
         file = folder / path.name
-        buffer = convert(
-            student, inputs, shapes, sorted(expected), quantization, ranges
-        )
+
+        def made(form):
+            return convert(
+                student, inputs, shapes, sorted(expected), form, ranges
+            )
+
+        buffer = made(quantization)
         file.write_bytes(buffer)
         result = compare(
             expected,
             LiteRTModel(file).predict(arrays),
             options,
             valid_tokens(arrays),
-            _advice(student, quantization),
+            lambda: forms.advice(plain, quantization, made, file, arrays),
         )
         report = ExportReport(
             path=path,
@@ -157,7 +168,7 @@ def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
             options,
             tokenizer,
             format="litert",
-            quantization=quantization,
+            quantization=forms.name(quantization),
             sequence_length=_fixed_length(shapes),
             vocabulary_files=save_vocabulary(
                 tokenizer, folder, prefix=f"{path.stem}."
@@ -230,45 +241,6 @@ def _check_path(path):
         raise ValueError(
             f"`path` must end in `.tflite`. Received: path={str(path)!r}"
         )
-
-
-def _check_quantization(quantization, calibration):
-    check_choice("quantization", quantization, QUANTIZATIONS)
-    if (quantization == "int8") != (calibration is not None):
-        received = "None" if calibration is None else "given"
-        raise ValueError(
-            "`calibration` is required for `quantization='int8'`, and unused "
-            "otherwise. Pass some hundred rows of inputs with 'int8', or "
-            "leave it out. Received: "
-            f"quantization={quantization!r}, calibration={received}"
-        )
-
-
-def _check_recurrence(student, quantization):
-    layers = [layer.name for layer in recurrent_layers(student)]
-    if quantization == "int8" and layers:
-        raise ValueError(
-            "`quantization` must not be 'int8' for a student with recurrent "
-            "layers: LiteRT cannot calibrate their loops. Use 'dynamic', "
-            f"which stores int8 weights. Received: layers {layers}"
-        )
-
-
-def _advice(student, quantization):
-    """What to do where the file's predictions are not the student's."""
-    layers = [
-        layer.name
-        for layer in nested_layers(student)
-        # KerasHub has attention that is none of Keras' classes.
-        if "Attention" in type(layer).__name__
-    ]
-    if quantization != "int8" or not layers:
-        return None
-    return (
-        "Attention bears no activations in int8, and runs slower with them: "
-        "use quantization='dynamic', which stores int8 weights. Received: "
-        f"quantization='int8', layers {layers[:3]}"
-    )
 
 
 def _check_not_text(name, inputs):

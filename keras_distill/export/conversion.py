@@ -7,10 +7,14 @@ import tensorflow as tf
 from tensorflow.lite.python.convert_phase import ConverterError
 
 from keras_distill._backend import freeze
+from keras_distill.export import few_bits
 from keras_distill.export.recurrence import portable_recurrence
 from keras_distill.export.report import ExportError
+from keras_distill.export.tables import packed_tables
 
-QUANTIZATIONS = (None, "float16", "dynamic", "int8")
+QUANTIZATIONS = (None, "float16", "dynamic", "int8", *few_bits.FORMS)
+# The bits of tables, 8 in all other forms.
+TABLES = {None: None, "float16": None, "int4": 4}
 LOOPS = {"While", "StatelessWhile"}
 
 
@@ -22,8 +26,9 @@ def convert(student, inputs, shapes, outputs, quantization, calibration):
         inputs: Its `Inputs`.
         shapes: Shape of each input by name; `None` where it may vary.
         outputs: The sorted names of its outputs.
-        quantization: One of `QUANTIZATIONS`.
-        calibration: Arrays by input name for `"int8"`, `None` otherwise.
+        quantization: One of `QUANTIZATIONS`, or a recipe.
+        calibration: Arrays by input name for what rounds activations, `None`
+            for a student that knows their ranges.
 
     Returns:
         The file's bytes.
@@ -35,17 +40,22 @@ def convert(student, inputs, shapes, outputs, quantization, calibration):
         spec.name: tf.TensorSpec(shapes[spec.name], spec.dtype, name=spec.name)
         for spec in inputs.specs
     }
-    frozen = _freeze(student, inputs, specs)
+    is_recipe = isinstance(quantization, list)
+    bits = 8 if is_recipe else TABLES.get(quantization, 8)
+    frozen = _freeze(student, inputs, specs, bits)
     if quantization == "int8":
         _check_no_loop(frozen)
     with tempfile.TemporaryDirectory() as folder:
         _save_frozen(frozen, specs, outputs, folder)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+        if is_recipe or quantization in few_bits.FORMS:
+            _configure(converter, None, None)
+            return few_bits.quantize(_run(converter), quantization, calibration)
         _configure(converter, quantization, calibration)
         return _run(converter)
 
 
-def _freeze(student, inputs, specs):
+def _freeze(student, inputs, specs, bits):
     """The student as one graph that holds its weights as constants.
 
     LiteRT's interpreter does not find the values of variables that are read
@@ -55,7 +65,7 @@ def _freeze(student, inputs, specs):
     def serve(**tensors):
         return inputs.call(student, tensors)
 
-    with portable_recurrence(student):
+    with portable_recurrence(student), packed_tables(student, bits):
         concrete = tf.function(serve).get_concrete_function(**specs)
     return freeze(concrete)
 
@@ -82,7 +92,7 @@ def _configure(converter, quantization, calibration):
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if quantization == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    if quantization == "int8":
+    if calibration is not None:
         rows = len(next(iter(calibration.values())))
         converter.representative_dataset = lambda: (
             {name: x[i : i + 1] for name, x in calibration.items()}

@@ -15,10 +15,18 @@ class LiteRTModel:
 
     Args:
         path: Path of a file with one signature.
+        every_tensor: Boolean, whether tensors between inputs and outputs can
+            be read, too; slower.
     """
 
-    def __init__(self, path):
-        interpreter = interpreter_class()(model_path=str(path), num_threads=1)
+    def __init__(self, path, every_tensor=False):
+        options = {}
+        if every_tensor:  # Which a delegate keeps to itself.
+            options["experimental_op_resolver_type"] = _without_delegates()
+            options["experimental_preserve_all_tensors"] = True
+        interpreter = interpreter_class()(
+            model_path=str(path), num_threads=1, **options
+        )
         runner = interpreter.get_signature_runner()
         self.inputs = runner.get_input_details()
         self.outputs = runner.get_output_details()
@@ -52,6 +60,19 @@ class LiteRTModel:
             name: self._interpreter.get_tensor(detail["index"])
             for name, detail in self.outputs.items()
         }
+
+    def computed(self):
+        """Yields details and values, as floats, of what the last run gave."""
+        for detail in self._interpreter.get_tensor_details():
+            try:
+                value = self._interpreter.get_tensor(detail["index"])
+            except ValueError:  # A kernel's own, or part of a fused one.
+                continue
+            scale, zero = detail["quantization"]
+            if value.dtype.kind in "iu" and scale:
+                value = scale * (value.astype("float32") - zero)
+            if value.dtype.kind == "f":
+                yield detail, value
 
     def predict(self, arrays):
         """The outputs for all rows, one row at a time, arrays by name."""
@@ -139,3 +160,10 @@ def interpreter_class():
             "Running a `.tflite` file needs LiteRT: pip install ai-edge-litert"
         ) from error
     return Interpreter
+
+
+def _without_delegates():
+    """The kernels of LiteRT that leave every tensor where it can be read."""
+    from ai_edge_litert.interpreter import OpResolverType
+
+    return OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES

@@ -58,7 +58,7 @@ def compare(expected, actual, options, valid=None, advice=None):
         options: An `ExportOptions`.
         valid: Boolean array `[examples, length]`, the tokens that count where
             there is a prediction for each token. Optional.
-        advice: String, what to do where they differ. Optional.
+        advice: Callable that says what to do where they differ. Optional.
 
     Returns:
         A dict with `agreement`, `max_difference` and `mean_difference`.
@@ -88,7 +88,7 @@ def compare(expected, actual, options, valid=None, advice=None):
             f"min_agreement={options.min_agreement:.2%}. Differences of the "
             f"logits: at most {result['max_difference']:.3g}, on average "
             f"{result['mean_difference']:.3g}. Nothing was written. "
-            f"{advice or ADVICE}"
+            f"{advice() if advice else ADVICE}"
         )
     return result
 

@@ -9,7 +9,8 @@ def check_student(student):
     if isinstance(inner, keras.Model):
         raise ValueError(
             "`student` must be the plain model: the teacher and the "
-            "projections are not exported. Pass `distiller.student`. "
+            "projections are not exported. Pass `distiller.student`, or what "
+            "`QuantizationAware.finish` gives. "
             f"Received: student={type(student).__name__}"
         )
     if not isinstance(student, keras.Model):

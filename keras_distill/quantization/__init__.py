@@ -1,0 +1,5 @@
+"""Students that learn under the rounding of the file that ships."""
+
+from keras_distill.quantization.aware import (
+    QuantizationAware as QuantizationAware,
+)

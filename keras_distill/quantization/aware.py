@@ -1,0 +1,299 @@
+"""A student under the rounding of the file that it will be."""
+
+import contextlib
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_distill._checks import check_choice
+from keras_distill.inputs import call_model
+from keras_distill.quantization import activations as places_of_activations
+from keras_distill.quantization.kernels import kernels
+from keras_distill.quantization.rounding import fake_quantize
+from keras_distill.quantization.rounding import round_through
+from keras_distill.quantization.rounding import rounded
+from keras_distill.recording import wrap_calls
+
+BITS = {"int8": 8, "int4": 4}
+# How much of a range a batch's own ends replace.
+MOVED = 0.01
+
+
+@keras.saving.register_keras_serializable(package="keras_distill")
+class QuantizationAware(keras.Model):
+    """Trains a student under the rounding that its file will have.
+
+    The weights of the student stay floats, and learn; whenever it is called,
+    they are on the grid of integers, and so are its activations if asked, with
+    ranges that follow the batches. Gradients pass straight through. It is the
+    student of a `Distiller` like any other; `kd.export.litert` makes the file
+    that computes the same, whose `quantization` it knows.
+
+    Only worth its time where plain quantization loses: int4 weights, and int8
+    activations. For each unit that comes out one scale is kept, for each row
+    of a table one, from the largest weight.
+
+    Args:
+        student: Built `keras.Model`, with plain weights.
+        weights: `"int8"` (default) or `"int4"`.
+        activations: `None` (default), or `"int8"`, with int8 weights alone:
+            what dense and convolutional layers read and give, and what follows
+            them in integers. Attention scores and normalisations of layers
+            stay floats. Their ranges are means over the batches of training,
+            the last hundred or so; before the first nothing is rounded.
+        name: String. Optional.
+
+    Attributes:
+        student: The student, whose weights stay floats.
+        places: Dict from layers to where activations are rounded: `"input"`,
+            `"inner"`, what their activation reads, `"output"`, or `"same"`,
+            an output on the grid of the input. What an integer kernel does in
+            one step with the layer after it has no output.
+
+    Raises:
+        ValueError: If nothing can be rounded, a layer is quantised already or
+            recurrent with activations, or an argument is wrong.
+
+    Example:
+
+    >>> import keras
+    >>> student = keras.Sequential(
+    ...     [keras.Input((64,)), keras.layers.Dense(32), keras.layers.Dense(2)])
+    >>> aware = QuantizationAware(student, weights="int4")
+    >>> tuple(aware(np.ones((1, 64))).shape)
+    (1, 2)
+    >>> len(np.unique(aware.finish().layers[0].kernel[:, 0])) <= 15
+    True
+
+    Reference:
+        Jacob et al., 2018, https://arxiv.org/abs/1712.05877.
+    """
+
+    def __init__(self, student, weights="int8", activations=None, name=None):
+        super().__init__(name=name)
+        check_choice("weights", weights, tuple(BITS))
+        check_choice("activations", activations, (None, "int8"))
+        if activations and weights != "int8":
+            raise ValueError(
+                "`activations='int8'` goes with `weights='int8'`. Received: "
+                f"weights={weights!r}"
+            )
+        _check_student(student)
+        self.student = student
+        self.weights_in, self.activations_in = weights, activations
+        self._kernels = kernels(student)
+        self.places, self._ranges = {}, {}
+        self._state = "rounding"
+        if activations:
+            self.places = places_of_activations.places(student, self._kernels)
+            self._make_ranges()
+        self.built = True
+
+    @property
+    def quantization(self):
+        """String, the form of `kd.export.litert` that computes the same."""
+        if self.activations_in:
+            return "int8"
+        return {"int8": "int8_weights", "int4": "int4"}[self.weights_in]
+
+    @property
+    def output_names(self):
+        """The student's output names, for Keras' losses and metrics."""
+        return self.student.output_names
+
+    def call(self, inputs, training=None):
+        """The student's outputs, from rounded weights and activations."""
+        if self._state == "on_grid":
+            return self._run(inputs, training)
+        before = [(v, v.value) for v in self.variables]
+        values = {id(v): value for v, value in before}
+        for kernel in self._kernels:
+            values[id(kernel.variable)] = self._round(kernel)
+        # A scope inside JAX' own does not see what that one holds.
+        with keras.StatelessScope([(v, values[id(v)]) for v, _ in before]) as s:
+            outputs = self._run(inputs, training)
+        for variable, _ in before:
+            value = s.get_current_value(variable)
+            if value is not values[id(variable)]:
+                variable.assign(value)
+        return outputs
+
+    def finish(self):
+        """Puts the student's weights onto the grid, where they are.
+
+        Returns:
+            `student`, a plain model. Its activations are not rounded.
+        """
+        for kernel in self._kernels:
+            kernel.variable.assign(self._on_grid(kernel))
+        return self.student
+
+    @contextlib.contextmanager
+    def on_grid(self):
+        """The student's weights as `finish` puts them, in this context."""
+        saved = [np.asarray(kernel.variable) for kernel in self._kernels]
+        self.finish()
+        self._state = "on_grid"
+        try:
+            yield
+        finally:
+            self._state = "rounding"
+            for kernel, value in zip(self._kernels, saved):
+                kernel.variable.assign(value)
+
+    def ranges(self, layer, place):
+        """The ends of what int8 holds somewhere, two floats, 0 if unknown.
+
+        Args:
+            layer: A layer in `places`.
+            place: `"input"`, `"inner"` or `"output"`, one of its places.
+        """
+        return tuple(float(end) for end in self._ranges[id(layer), place])
+
+    def get_config(self):
+        """The student and how it is rounded, as `from_config` takes them."""
+        return {
+            "name": self.name,
+            "student": keras.saving.serialize_keras_object(self.student),
+            "weights": self.weights_in,
+            "activations": self.activations_in,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes it again, with a student of its own."""
+        student = keras.saving.deserialize_keras_object(config["student"])
+        return cls(**config | {"student": student})
+
+    def _bits(self):
+        return BITS[self.weights_in]
+
+    def _round(self, kernel):
+        value = ops.cast(kernel.variable.value, "float32")
+        return round_through(value, self._bits(), kernel.axes)
+
+    def _on_grid(self, kernel):
+        value = np.asarray(kernel.variable, "float32")
+        return rounded(value, self._bits(), kernel.axes)
+
+    def _make_ranges(self):
+        for layer, places in self.places.items():
+            for place in (place for place in places if place != "same"):
+                self._ranges[id(layer), place] = tuple(
+                    self.add_weight(
+                        shape=(),
+                        initializer="zeros",
+                        trainable=False,
+                        aggregation="mean",
+                        name=f"{layer.name}_{place}_{end}",
+                    )
+                    for end in ("low", "high")
+                )
+
+    def _run(self, inputs, training):
+        def round_activation(x, ends, moves=True):
+            return self._round_activation(x, ends, training and moves)
+
+        passed = _Pass(self.places, self._ranges, round_activation)
+        with wrap_calls(self.places, passed.through):
+            return call_model(self.student, inputs, training)
+
+    def _round_activation(self, x, ends, training):
+        low, high = ends
+        if self._state == "on_grid":
+            return fake_quantize(x, low, high)
+        values, known = ops.cast(x, "float32"), high > low
+        if training:
+            seen, moved = (
+                ops.stop_gradient(values),
+                ops.where(known, MOVED, 1.0),
+            )
+            low.assign(low + moved * (ops.min(seen) - low))
+            high.assign(high + moved * (ops.max(seen) - high))
+        value = ops.cast(fake_quantize(values, low, high), x.dtype)
+        return value if training else ops.where(known, value, x)
+
+
+class _Pass:
+    """One call of a student, in which activations are rounded.
+
+    What an integer kernel gives is in integers, on a grid of its own unless the
+    next layer is done in the same step.
+    """
+
+    def __init__(self, places, ranges, round_activation):
+        self._places, self._ranges = places, ranges
+        self._round = round_activation
+        self._on_grid, self._in_integers = {}, {}
+
+    def through(self, layer, call, x, *args, **kwargs):
+        """What a layer gives, rounded where it is to be."""
+        places = self._places[layer]
+        if "input" in places:
+            x = self._rounded(x, layer, "input")
+            self._in_integers[id(x)] = x
+        if "inner" in places:
+            with self._inner(layer):
+                outputs = call(x, *args, **kwargs)
+        else:
+            outputs = call(x, *args, **kwargs)
+        read = [id(value) for value in keras.tree.flatten(x)]
+        if not any(key in self._in_integers for key in read):
+            return outputs
+        if "output" in places:
+            outputs = self._rounded(outputs, layer, "output")
+        elif "same" in places and read[0] in self._on_grid:
+            ends = self._on_grid[read[0]][1]
+            outputs = self._with_range(outputs, ends, moves=False)
+        self._in_integers[id(outputs)] = outputs
+        return outputs
+
+    def _rounded(self, x, layer, place):
+        if id(x) in self._on_grid:
+            return x
+        return self._with_range(x, self._ranges[id(layer), place])
+
+    def _with_range(self, x, ends, **moves):
+        value = self._round(x, ends, **moves)
+        # Kept with their ids, which are another tensor's otherwise.
+        self._on_grid[id(value)] = value, ends
+        return value
+
+    @contextlib.contextmanager
+    def _inner(self, layer):
+        """What the layer's activation reads is rounded, too."""
+        activation = layer.activation
+        ends = self._ranges[id(layer), "inner"]
+        layer.activation = lambda x: activation(self._round(x, ends))
+        try:
+            yield
+        finally:
+            layer.activation = activation
+
+
+def _check_student(student):
+    if not isinstance(student, keras.Model) or not student.built:
+        raise ValueError(
+            "`student` must be a built `keras.Model`: call it on a batch "
+            f"first. Received: {student!r}"
+        )
+    if isinstance(student, QuantizationAware):
+        raise ValueError(
+            "`student` must not be under rounding already. Pass its "
+            f"`student`. Received: {student.name!r}"
+        )
+
+
+def plain_student(student):
+    """The model whose layers and inputs a student has."""
+    return (
+        student.student if isinstance(student, QuantizationAware) else student
+    )
+
+
+def on_grid(student):
+    """A context in which the weights of a student are those of its file."""
+    if isinstance(student, QuantizationAware):
+        return student.on_grid()
+    return contextlib.nullcontext()

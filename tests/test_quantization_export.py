@@ -1,0 +1,198 @@
+"""Files of few bits, and of students that were trained for them."""
+
+import keras
+import numpy as np
+import pytest
+from ai_edge_quantizer import recipe
+from keras import layers
+from test_quantization import IMAGES
+from test_quantization import LABELS
+from test_quantization import MODELS
+from test_quantization import convolutional
+from test_quantization import distil
+from test_quantization import predict
+
+import keras_distill as kd
+from keras_distill.export.latency import LiteRTModel
+from keras_distill.export.tables import packed_tables
+from keras_distill.quantization import QuantizationAware
+from keras_distill.quantization.rounding import rounded
+
+RNG = np.random.default_rng(1)
+EXAMPLES = {"image": IMAGES}
+IDS = RNG.integers(0, 300, (40, 12))
+
+
+def texts(student_layers=(), width=33):
+    """A student of token ids over a table of odd width."""
+    ids = keras.Input((12,), dtype="int32", name="token_ids")
+    x = layers.Embedding(300, width, name="table")(ids)
+    for layer in student_layers:
+        x = layer(x)
+    x = layers.GlobalAveragePooling1D()(x)
+    model = keras.Model(ids, layers.Dense(5)(x))
+    model.get_layer("table").set_weights([RNG.normal(size=(300, width))])
+    return model
+
+
+def export(student, path, quantization=None, examples=None, **options):
+    examples = {"token_ids": IDS} if examples is None else examples
+    options = {"min_agreement": 0.0} | options
+    return kd.export.litert(
+        student, path, quantization, examples=examples, **options
+    )
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("width", [32, 33])
+def test_lookups_of_packed_rows(bits, width):
+    student = texts(width=width)
+    layer = student.get_layer("table")
+    expected = rounded(np.asarray(layer.embeddings), bits, (1,))[IDS]
+    with packed_tables(student, bits):
+        found = np.asarray(layer(IDS))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(layer(IDS), np.asarray(layer.embeddings)[IDS])
+
+
+def test_a_table_is_also_a_matrix():
+    layer = keras.layers.ReversibleEmbedding(300, 8)
+    student = keras.Sequential([keras.Input((12,), dtype="int32"), layer])
+    hidden = RNG.normal(size=(2, 3, 8)).astype("float32")
+    whole = np.asarray(layer(hidden, reverse=True))
+    with packed_tables(student, 4):
+        np.testing.assert_array_equal(layer(hidden, reverse=True), whole)
+
+
+@pytest.mark.parametrize("form", ["int8_weights", "int4", "dynamic"])
+def test_sizes(tmp_path, form):
+    """A table of int8 is a quarter of the floats, of int4 an eighth."""
+    ids = keras.Input((12,), dtype="int32", name="token_ids")
+    x = layers.Embedding(4000, 64)(ids)
+    x = layers.Dense(256, activation="relu")(layers.Flatten()(x))
+    student = keras.Model(ids, layers.Dense(5)(x))
+    whole = export(student, tmp_path / "whole.tflite").size_bytes
+    small = export(student, tmp_path / "small.tflite", form)
+    share = {"int4": 0.125}.get(form, 0.25)
+    assert share < small.size_bytes / whole < share + 0.03
+    assert small.agreement >= {"int4": 0.8}.get(form, 0.95)
+
+
+def test_weights_alone_lose_nothing_else(tmp_path):
+    """The file computes what the student does with rounded weights."""
+    student = texts([layers.Conv1D(16, 3, activation="relu")])
+    aware = QuantizationAware(student, "int8")
+    report = export(aware, tmp_path / "aware.tflite")
+    assert aware.quantization == "int8_weights"
+    assert report.max_difference < 1e-4
+    plain = export(student, tmp_path / "plain.tflite", "int8_weights")
+    assert plain.max_difference > 10 * report.max_difference
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_files_of_int4_students(tmp_path, make):
+    aware = QuantizationAware(make(), "int4")
+    distil(aware)
+    weights = [np.asarray(v) for v in aware.student.variables]
+    report = export(
+        aware, tmp_path / "aware.tflite", examples=named(aware.student)
+    )
+    # Activations are rounded while the file runs, by row and to int8.
+    assert report.agreement >= 0.9
+    assert report.mean_difference < 0.02 * np.ptp(predict(aware))
+    for old, new in zip(weights, aware.student.variables, strict=True):
+        np.testing.assert_array_equal(old, np.asarray(new))
+
+
+def named(student):
+    names = getattr(student, "inputs", None)
+    return {names[0].name: IMAGES} if names else IMAGES
+
+
+def integers(path):
+    """The share of a file's values between layers that are int8."""
+    model = LiteRTModel(path, every_tensor=True)
+    model({"image": IMAGES[:1]})
+    details = model._interpreter.get_tensor_details()
+    types = [
+        detail["dtype"].__name__
+        for detail in details
+        if len(detail["shape"]) == 4 and detail["shape"][0] == 1
+    ]
+    return types.count("int8") / len(types)
+
+
+def test_files_with_learnt_ranges(tmp_path):
+    aware = QuantizationAware(convolutional(), activations="int8")
+    aware.compile(
+        "adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    aware.fit(IMAGES, LABELS, epochs=20, verbose=0)
+    path = tmp_path / "aware.tflite"
+    report = export(aware, path, examples=EXAMPLES, min_agreement=0.9)
+    assert aware.quantization == "int8"
+    assert report.mean_difference < 0.02 * np.ptp(predict(aware))
+    assert integers(path) > 0.7
+    finished = keras.models.clone_model(aware.student)
+    finished.set_weights(aware.finish().get_weights())
+    export(finished, tmp_path / "float.tflite", examples=EXAMPLES)
+    assert integers(tmp_path / "float.tflite") == 0
+
+
+def test_recipes(tmp_path):
+    student = convolutional()
+    calibration = {"image": IMAGES[:8]}
+    plain = export(student, tmp_path / "a.tflite", examples=EXAMPLES)
+    weights = export(
+        student,
+        tmp_path / "b.tflite",
+        recipe.weight_only_wi4_afp32(),
+        EXAMPLES,
+    )
+    whole = export(
+        student,
+        tmp_path / "c.tflite",
+        recipe.static_wi8_ai8(),
+        EXAMPLES,
+        calibration=calibration,
+    )
+    assert weights.max_difference > 0
+    assert max(weights.size_bytes, whole.size_bytes) < plain.size_bytes + 4096
+
+
+def test_a_failure_names_the_tensors_that_err_most(tmp_path):
+    student = texts([layers.Dense(64, name="spoilt"), layers.ReLU()])
+    kernel = RNG.normal(size=(33, 64))
+    kernel[0] *= 1e4  # All others of a column are rounded to 0.
+    student.get_layer("spoilt").set_weights([kernel, np.zeros(64)])
+    student.get_layer("table").embeddings[:, 0].assign(np.zeros(300))
+    with pytest.raises(kd.export.ExportError, match="err most: .*spoilt"):
+        export(student, tmp_path / "a.tflite", "int4", min_agreement=1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"quantization": "dynamic"}, "are known to a student"),
+        ({"calibration": {"image": IMAGES}}, "are known to a student"),
+    ],
+)
+def test_known_forms(tmp_path, options, message):
+    aware = QuantizationAware(convolutional(), "int4")
+    with pytest.raises(ValueError, match=message):
+        export(aware, tmp_path / "a.tflite", examples=EXAMPLES, **options)
+
+
+def test_wrong_recipes(tmp_path):
+    student = texts()
+    with pytest.raises(ValueError, match="`calibration` is required"):
+        export(student, tmp_path / "a.tflite", recipe.static_wi8_ai8())
+    with pytest.raises(ValueError, match="a recipe of"):
+        export(student, tmp_path / "a.tflite", [{"bits": 4}])
+    with pytest.raises(ValueError, match="must be the plain model"):
+        kd.export.saved_model(
+            QuantizationAware(student),
+            tmp_path / "a",
+            examples={"token_ids": IDS},
+        )
