@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # For editors, which run nothing of what follows.
     from keras_distill import temperatures as temperatures
     from keras_distill.distiller import Distiller as Distiller
     from keras_distill.experiments import compare as compare
+    from keras_distill.experiments import compress as compress
     from keras_distill.experiments import distill as distill
     from keras_distill.gkd import GKDDistiller as GKDDistiller
     from keras_distill.image_taps import feature_maps as feature_maps
@@ -64,6 +65,7 @@ _NAMES = {
     "attention_maps": "taps",
     "attention_vectors": "taps",
     "compare": "experiments",
+    "compress": "experiments",
     "distill": "experiments",
     "feature_maps": "image_taps",
     "hidden_states": "taps",

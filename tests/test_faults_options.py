@@ -17,11 +17,18 @@ from keras_distill._errors import UsageError
 from keras_distill.cli import main
 from keras_distill.cli.cache.options import Cache
 from keras_distill.cli.compare.options import Compare
+from keras_distill.cli.compress.options import Compress
 from keras_distill.cli.distill.options import Distill
 from keras_distill.cli.gkd.options import GKD
 from keras_distill.cli.shared.screen import Screen
 
-COMMANDS = {"distill": Distill, "compare": Compare, "cache": Cache, "gkd": GKD}
+COMMANDS = {
+    "distill": Distill,
+    "compare": Compare,
+    "compress": Compress,
+    "cache": Cache,
+    "gkd": GKD,
+}
 ODD_INTEGERS = (-1, 0, -(10**19), 10**19, 2**63, 10**9, 2**32)
 ODD_FLOATS = (
     *(math.inf, -math.inf, math.nan, -1.0, 0.0, -0.0, 1e300, -1e300),
@@ -65,6 +72,7 @@ WITH = {
     ("compare", "depth"): {"student": ("conv_net",), **IMAGES},
     ("distill", "image_size"): IMAGES,
     ("compare", "image_size"): IMAGES,
+    ("compress", "image_size"): IMAGES,
     ("cache", "image_size"): {**IMAGES, "augmentation": "none"},
 }
 SANE = {
@@ -203,7 +211,7 @@ def test_odd_numbers(command, begun, texts):
             assert low <= value <= high, told
 
 
-@pytest.mark.parametrize("command", ["distill", "compare"])
+@pytest.mark.parametrize("command", ["distill", "compare", "compress"])
 @pytest.mark.parametrize("seeds", [(), (0, 0), (-1, 2), (1, 2**32), (0,) * 9])
 def test_odd_seeds(command, seeds, begun, texts):
     check_message(started(command, {"seeds": seeds}, texts), seeds)
@@ -216,7 +224,7 @@ TRANSFERS = [
 ]
 
 
-@pytest.mark.parametrize("command", ["distill", "compare", "cache"])
+@pytest.mark.parametrize("command", [*COMMANDS][:-1])
 def test_odd_transfer_sets(command, begun, texts):
     for value in TRANSFERS:
         message = started(command, {"transfer": value}, texts)
@@ -237,7 +245,10 @@ def test_odd_strings(command, value, begun, texts):
             # KerasHub, before anything is trained.
             assert (
                 name.endswith("_column")
-                or (name in ("teacher", "student") and value == "none\nat all")
+                or (
+                    name in ("teacher", "model", "student")
+                    and value == "none\nat all"
+                )
                 or (
                     name in ("data", "unlabelled")
                     and pathlib.Path(value).is_dir()

@@ -13,8 +13,8 @@ import keras_distill as kd
 
 NAMES = {
     "": """Distiller Ensemble GKDDistiller Match Stage annealing_kd_stages
-        attention_maps attention_vectors augment cache callbacks compare data
-        distill divergences experiments export feature_maps gkd
+        attention_maps attention_vectors augment cache callbacks compare
+        compress data distill divergences experiments export feature_maps gkd
         hidden_states losses pruning quantization
         recipes schedules students tasks temperatures uniform_layer_map""",
     "augment": """Chain Deletion EmbeddingReplacement MaskOrReplace
@@ -34,7 +34,8 @@ NAMES = {
         forward_kl generalized_jsd reverse_kl skew_kl skew_reverse_kl
         soft_cross_entropy total_variation""",
     "experiments": """Cell LanguageModelSettings Phase Preparation Prepared
-        RunFolder Teacher TeacherSource Tuned Watcher compare default_recipes
+        RunFolder Teacher TeacherSource Tuned Watcher compare compress
+        default_recipes
         distill distill_language_model fine_tune fine_tune_adaptively
         fine_tune_contrastively
         prepare tune""",

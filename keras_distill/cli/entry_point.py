@@ -10,6 +10,7 @@ import tyro
 from keras_distill._errors import UsageError
 from keras_distill.cli.cache.options import Cache
 from keras_distill.cli.compare.options import Compare
+from keras_distill.cli.compress.options import Compress
 from keras_distill.cli.distill.options import Distill
 from keras_distill.cli.gkd.options import GKD
 from keras_distill.cli.shared import native_log
@@ -17,7 +18,13 @@ from keras_distill.cli.shared.screen import Screen
 
 # A subcommand is a dataclass of options, and the module `command` beside it,
 # with `run(options, screen)`; it is imported when the options are understood.
-COMMANDS = {"distill": Distill, "compare": Compare, "cache": Cache, "gkd": GKD}
+COMMANDS = {
+    "distill": Distill,
+    "compare": Compare,
+    "compress": Compress,
+    "cache": Cache,
+    "gkd": GKD,
+}
 VALUES = {"true": True, "false": False}
 WRONG_USE = 2
 INTERRUPTED = 130

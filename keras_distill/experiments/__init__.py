@@ -9,6 +9,7 @@ from keras_distill.experiments.comparing import compare as compare
 from keras_distill.experiments.comparing import (
     default_recipes as default_recipes,
 )
+from keras_distill.experiments.compressing import compress as compress
 from keras_distill.experiments.contrast import (
     fine_tune_contrastively as fine_tune_contrastively,
 )

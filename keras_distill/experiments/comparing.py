@@ -125,7 +125,9 @@ def compare(  # noqa: PLR0913 - what a command offers, Python does
         )
         files = {}
         if export and keras.backend.backend() == "tensorflow":
-            files = _export(outcome.finished, task, teacher, folder, watcher)
+            files = export_best(
+                outcome.finished, task, teacher, folder, watcher
+            )
         found = contents.build(outcome, task, teacher, files, folder, about)
         contents.write(found, folder.path, html)
         if files:
@@ -234,10 +236,23 @@ def _check_numbers(labels, cost_per_hour):
         check_positive("cost_per_hour", cost_per_hour)
 
 
-def _export(finished, task, teacher, folder, watcher):
+def export_best(
+    finished, task, teacher, folder, watcher, forms=exports.ALL_FORMS
+):
     """Exports the teacher, and of each student the cell best on dev.
 
     The arm is the one with the best mean on dev, whatever it learns from.
+
+    Args:
+        finished: List of `Finished`.
+        task: `Task`.
+        teacher: `Teacher`.
+        folder: `RunFolder`.
+        watcher: `Watcher`, or None.
+        forms: Which of `exports.ENDINGS` the students have.
+
+    Returns:
+        Dict, as `contents.build` takes it.
     """
     path, phases, found = folder.path, [], {}
     if teacher.model is not None:
@@ -250,9 +265,7 @@ def _export(finished, task, teacher, folder, watcher):
             continue
         place = exports.EXPORT / slug(name) / "student"
         phases.append(
-            exports.student_phase(
-                cell, slug(name), place, task, path, exports.ALL_FORMS
-            )
+            exports.student_phase(cell, slug(name), place, task, path, forms)
         )
         found[name] = {
             "folder": slug(name),

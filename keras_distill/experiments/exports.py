@@ -11,12 +11,13 @@ from keras_distill.export.latency import LiteRTModel
 EXPORT = pathlib.Path("export")
 EXAMPLES = 200
 # Each form by its name in reports: how its file is called, and how it is made.
-FLOAT32, INT8, SAVED_MODEL = "float32", "int8", "SavedModel"
+FLOAT32, INT8, INT4, SAVED_MODEL = "float32", "int8", "int4", "SavedModel"
 # What every student has, and one that some have beside them.
 ALL_FORMS, NUMPY = (FLOAT32, INT8, SAVED_MODEL), "NumPy"
 ENDINGS = {
     FLOAT32: ".tflite",
     INT8: "_int8.tflite",
+    INT4: "_int4.tflite",
     SAVED_MODEL: "_saved_model",
     NUMPY: "_vectors.npz",
 }
@@ -168,11 +169,14 @@ _MAKERS = {
     NUMPY: numpy,
     FLOAT32: litert,
     INT8: functools.partial(litert, quantization="dynamic"),
+    INT4: functools.partial(litert, quantization="int4"),
     SAVED_MODEL: saved_model,
 }
 
 
-def teacher_phase(teacher, task, folder, place=EXPORT / "teacher"):
+def teacher_phase(
+    teacher, task, folder, place=EXPORT / "teacher", forms=(FLOAT32,)
+):
     """The `Phase` that exports the teacher, to compare with."""
     found = phase(
         "export_teacher",
@@ -182,6 +186,7 @@ def teacher_phase(teacher, task, folder, place=EXPORT / "teacher"):
         task,
         folder,
         needs=(),
+        forms=forms,
     )
     found.options["teacher"] = teacher.hash()
     return found

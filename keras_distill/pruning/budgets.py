@@ -3,10 +3,50 @@
 import collections
 import heapq
 import math
+import re
 
 import numpy as np
 
 COSTS = ("parameters", "multiplications")
+COUNT = {"%": 0.01, None: 1}
+BYTES = {"%": 0.01, "kB": 1e3, "MB": 1e6, "GB": 1e9}
+# What people call a budget: its name in `search`, and what its units are worth.
+TYPED = {
+    "parameters": ("parameters", COUNT),
+    "multiplications": ("multiplications", COUNT),
+    "size": ("size_bytes", BYTES),
+    "latency": ("latency_ms", {"ms": 1, "s": 1000}),
+}
+
+
+def parse(text):
+    """The budget that a user has typed.
+
+    Args:
+        text: String: `"multiplications=50%"`, `"parameters=200000"`,
+            `"size=1.5MB"` or `"latency=2ms"`.
+
+    Returns:
+        Dict, as `search` takes it.
+
+    Raises:
+        ValueError: It is written in another way.
+
+    Example:
+
+    >>> parse("multiplications=50%"), parse("size=300kB")
+    ({'multiplications': 0.5}, {'size_bytes': 300000.0})
+    """
+    name, _, amount = str(text).replace(" ", "").partition("=")
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(%|ms|s|kB|MB|GB)?", amount)
+    kind, units = TYPED.get(name, (None, {}))
+    if found is None or found[2] not in units or not float(found[1]):
+        raise ValueError(
+            "A budget must be such as multiplications=50%, parameters=200000, "
+            f"size=1.5MB or latency=2ms. Received: {text!r}"
+        )
+    # Of 70 % 0.7, not what its product in binary is.
+    return {kind: round(float(found[1]) * units[found[2]], 9)}
 
 
 def total(model, found, cost):

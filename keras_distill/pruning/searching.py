@@ -3,31 +3,20 @@
 import collections.abc
 import functools
 import pathlib
-import tempfile
 
 import keras
 
-from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
 from keras_distill._checks import check_positive
 from keras_distill._files import complete_file
 from keras_distill._files import content_hash
 from keras_distill._files import read_json
 from keras_distill._files import write_json
-from keras_distill.export import litert
-from keras_distill.export import measure_latency
-from keras_distill.export.inputs import read_inputs
 from keras_distill.pruning import budgets
+from keras_distill.pruning import costs
 from keras_distill.pruning import cutting
 from keras_distill.pruning import graph
 from keras_distill.pruning import importances
-
-# What only a file tells, and what it is predicted from.
-MEASURED = {"size_bytes": "parameters", "latency_ms": "multiplications"}
-NEAR = 0.97  # Of a measured budget: more is not worth another file.
-TRIES = 8
-ROWS = 8  # What a file is tried on.
-ROUNDS = 3  # Of a latency the least: what else runs makes it longer.
 
 
 def search(  # noqa: PLR0913 - What is asked for, and how it is got.
@@ -89,25 +78,14 @@ def search(  # noqa: PLR0913 - What is asked for, and how it is got.
     >>> search(model, {"multiplications": 0.5}, verbose=0).layers[0].units
     32
     """
-    kind, most = _checked(budget)
+    kind, most = costs.check_budget(budget)
     check_integer("steps", steps, minimum=1)
     check_positive("least", least, maximum=1)
-    _check_readable(data, kind in MEASURED or steps > 1)
+    _check_readable(data, kind in costs.MEASURED or steps > 1)
     values_of = _importance(importance, data, freeze, steps)
-    cost = _Measured(kind, model, data) if kind in MEASURED else _Counted(kind)
+    cost = costs.of_kind(kind, model, data)
     kept = _Kept(folder, [kind, repr((most, steps, least))], model)
-    # Units of the same groups cost the same, whichever they are.
-    values = importances.importance(model, method="weight", freeze=freeze)
-    cuts = _Cuts(model, values, cost.counted, freeze, least)
-    whole, reached = cost.of(cuts, 0), cost.of(cuts, len(cuts) - 1)
-    if most <= 1 and kind != "latency_ms":
-        most *= whole
-    if reached > most:
-        raise ValueError(
-            f"`budget` must be what can be reached: {kind} {reached:,.6g} at "
-            "least with these groups, their `least` share, and what stays "
-            f"frozen. Received: {most:,.6g}"
-        )
+    whole, most = _limits(model, cost, kind, most, freeze, least)
     progress = keras.utils.Progbar(
         steps, verbose=verbose, stateful_metrics=[kind], unit_name="cut"
     )
@@ -157,85 +135,35 @@ class _Cuts:
         return cutting.cut(self._model, self.plan(count), self._freeze)
 
 
-class _Counted:
-    """What is known of a cut without making it."""
+def check_reachable(model, budget, data=None, freeze=(), least=0.1):
+    """Raises `ValueError` if `search` could not reach a budget.
 
-    def __init__(self, kind):
-        self.counted = kind
-
-    def of(self, cuts, count):
-        return cuts.costs[count]
-
-    def within(self, cuts, limit):
-        """The first cut that costs no more, else the last; what it costs."""
-        count = min(cuts.first(limit), len(cuts) - 1)
-        return count, cuts.costs[count]
-
-
-class _Measured:
-    """What the LiteRT file of a cut tells: its bytes, or milliseconds."""
-
-    def __init__(self, kind, model, data):
-        self._kind, self.counted = kind, MEASURED[kind]
-        self._examples = _examples(model, data)
-        self._known = {}
-
-    def of(self, cuts, count):
-        # Files of the same widths differ in nothing that is measured here.
-        widths = [len(kept) for kept in cuts.plan(count).values()]
-        key = cuts.costs[count], *widths
-        if key not in self._known:
-            self._known[key] = self._of_file(cuts, count)
-        return self._known[key]
-
-    def _of_file(self, cuts, count):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "model.tflite")
-            # What it predicts is asked when the model is exported, not here.
-            report = litert(
-                cuts.cut(count),
-                path,
-                examples=self._examples,
-                min_agreement=0,
-            )
-            if self._kind == "size_bytes":
-                return report.size_bytes
-            return min(
-                measure_latency(path, self._examples) for _ in range(ROUNDS)
-            )
-
-    def within(self, cuts, limit):
-        """As of `_Counted`: counts predict which cuts are worth a file."""
-        low, high = 0, len(cuts) - 1
-        much, little = self.of(cuts, low), self.of(cuts, high)
-        if much <= limit or low == high:
-            return low, much
-        for _ in range(TRIES):
-            if little >= NEAR * limit or high - low < 2:
-                break
-            share = (much - (1 + NEAR) / 2 * limit) / (much - little)
-            span = cuts.costs[high] - cuts.costs[low]
-            count = cuts.first(cuts.costs[low] + share * span)
-            count = min(max(count, low + 1), high - 1)
-            found = self.of(cuts, count)
-            if found > limit:
-                low, much = count, found
-            else:
-                high, little = count, found
-        return high, little
+    Args:
+        model: As of `search`, like all others.
+        budget: Dict.
+        data: For what is measured.
+        freeze: Names of layers.
+        least: Float.
+    """
+    kind, most = costs.check_budget(budget)
+    cost = costs.of_kind(kind, model, data)
+    _limits(model, cost, kind, most, freeze, least)
 
 
-def _checked(budget):
-    kinds = [*budgets.COSTS, *MEASURED]
-    if not isinstance(budget, dict) or len(budget) != 1:
+def _limits(model, cost, kind, most, freeze, least):
+    """What a whole model takes, and the most that it may take in the end."""
+    # Units of the same groups cost the same, whichever they are.
+    values = importances.importance(model, method="weight", freeze=freeze)
+    cuts = _Cuts(model, values, cost.counted, freeze, least)
+    whole, reached = cost.of(cuts, 0), cost.of(cuts, len(cuts) - 1)
+    most *= whole if costs.is_share(kind, most) else 1
+    if reached > most:
         raise ValueError(
-            f"`budget` must be a dict of one of {kinds} and the most that it "
-            f"may be. Received: {budget!r}"
+            f"`budget` must be what can be reached: {kind} {reached:,.6g} at "
+            "least with these groups, their `least` share, and what stays "
+            f"frozen. Received: {most:,.6g}"
         )
-    ((kind, most),) = budget.items()
-    check_choice("budget", kind, kinds)
-    check_positive(f"budget[{kind!r}]", most)
-    return kind, most
+    return whole, most
 
 
 def _importance(importance, data, freeze, steps):
@@ -263,16 +191,6 @@ def _check_readable(data, again):
             "batches or a dataset. Received: an iterator, which is empty after "
             f"once ({type(data).__name__})"
         )
-
-
-def _examples(model, data):
-    if data is None:
-        raise ValueError(
-            "A budget that is measured needs `data`, whose first rows the "
-            "file is tried on. Received: data=None"
-        )
-    x, _ = next(importances.batches_of(data, ROWS))
-    return read_inputs(model, x).arrays(x)
 
 
 class _Kept:

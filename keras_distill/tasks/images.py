@@ -51,6 +51,7 @@ class ImageClassification(ClassTask):
     files = (IMAGES, NAMES)
     options = decides = ("image_size", "augmentation")
     noun, student = "image", "conv_net"
+    cut_learning_rate = 1e-3
     pipeline_tag = "image-classification"
 
     def __init__(self, splits, augmentation=AUTO, **details):

@@ -11,6 +11,7 @@ class InRuns:
     splits_kind, options, files, student = None, (), (), None
     # What is learnt of a row, in reports.
     label_noun = "label"
+    cut_learning_rate = None  # Of a cut model; None: the teacher's own.
     # Those of the options that the data decide where they are `"auto"`.
     decides = ()
     # Whether a teacher brings what makes its inputs of the data.

@@ -1,0 +1,121 @@
+"""`keras-distill compress`: options in, tables out."""
+
+from keras_distill import students
+from keras_distill._errors import as_usage_error
+from keras_distill.cli.shared import choices
+from keras_distill.cli.shared.options import given
+from keras_distill.experiments import compressing
+from keras_distill.experiments import cuts
+from keras_distill.experiments import defaults
+from keras_distill.experiments import engine
+from keras_distill.experiments.exports import size
+from keras_distill.experiments.prepared import Prepared
+from keras_distill.experiments.prepared import open_folder
+from keras_distill.experiments.report import html
+from keras_distill.experiments.report import tables
+from keras_distill.pruning import budgets
+
+COLUMNS = ("Student", "Learns from", "Test %", "vs control", "Seconds")
+# What stands in for a student of this run, to choose how it is trained.
+COPIED = "shrink"
+
+
+def run(options, screen):
+    """Runs the command.
+
+    Args:
+        options: `Compress`.
+        screen: `Screen`.
+
+    Raises:
+        UsageError: The options, the data or the model are wrong.
+    """
+    what, redo = options.what, options.run.redo
+    recipe = choices.recipe(what.method, {}, "--method")
+    chosen = choices.preparation(options, [COPIED])
+    with as_usage_error(ValueError, advice="See `--help`."):
+        budget = budgets.parse(what.budget)
+        seeds = engine.as_seeds(choices.seeds(options.run.seeds))
+        usual = defaults.of_student(students.Shrink, chosen, [recipe])
+        usual = {name: usual[name] for name in ("epochs", "learning_rate")}
+        if chosen.task_kind.cut_learning_rate is not None:
+            usual["learning_rate"] = chosen.task_kind.cut_learning_rate
+        copied = students.Shrink(**usual | given(options.learning))
+    if options.run.html:
+        with as_usage_error(ImportError, advice="Or leave `--html` out."):
+            html.require()
+
+    def check(task, model):
+        cuts.check(task, model, budget)
+
+    with open_folder(what.output, "compress", chosen) as folder:
+        prepared = Prepared(chosen, folder)
+        folder.execute(prepared.phases(screen, check), screen, redo)
+        learning = choices.for_rows({COPIED: copied}, options, prepared.task)
+        training = {
+            name: getattr(learning[COPIED], name)
+            for name in ("epochs", "learning_rate", "batch_size")
+        }
+        settings = {
+            **training,
+            "method": what.method,
+            "budget": what.budget,
+            "seeds": list(seeds),
+            "output": str(what.output),
+        }
+        found = compressing.compress(
+            prepared.task,
+            prepared.teacher,
+            budget,
+            folder,
+            recipe,
+            seeds=seeds,
+            labels=chosen.labels,
+            **training,
+            html=options.run.html,
+            redo=redo,
+            settings=prepared.settings() | settings,
+            watcher=screen,
+            keep_weak_teacher=choices.keeps_weak_teacher(options.run),
+        )
+    _show(found, what, screen)
+
+
+def _show(found, what, screen):
+    columns, body = tables.table(found)
+    wanted = [columns.index(name) for name in COLUMNS]
+    cuts = ", ".join(
+        f"{cut['student']} {cut['share']:.0%}" for cut in found["cuts"]
+    )
+    screen.table(
+        f"Within {what.budget}: {cuts}. Test: {found['task']['measure']}, mean "
+        "± sd over seeds.",
+        COLUMNS,
+        [[row["cells"][i] for i in wanted] for row in body],
+        words=2,
+    )
+    screen.table(
+        "The files. Best: nothing smaller, or nothing faster, scores as much.",
+        ("model", "form", "test %", "size", "ms", "best for"),
+        [_file(row) for row in found["front"]],
+    )
+    for item in found["verdicts"]:
+        screen.line(item["headline"])
+        for sentence in (*item["failures"], *item["warnings"]):
+            screen.line(sentence)
+    for sentence in found["told"]:
+        screen.line(sentence)
+    screen.line(
+        f"Written in {what.output}: report.md, report.json, cuts, export"
+    )
+
+
+def _file(row):
+    return [
+        row["model"],
+        row["form"],
+        f"{100 * row['test_score']:.1f}",
+        size(row["size_bytes"]),
+        f"{row['latency_ms']:.3g}",
+        ", ".join(name.split("_")[0] for name in row["best_for"]),
+    ]

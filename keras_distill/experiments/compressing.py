@@ -1,0 +1,267 @@
+"""`kd.compress`: a teacher cut to a budget, taught again, in few bits."""
+
+import dataclasses
+
+import keras
+
+from keras_distill import recipes
+from keras_distill import students
+from keras_distill._checks import check_integer
+from keras_distill._errors import UsageError
+from keras_distill._errors import as_usage_error
+from keras_distill.experiments import comparing
+from keras_distill.experiments import cuts as cuts_module
+from keras_distill.experiments import engine
+from keras_distill.experiments import exports
+from keras_distill.experiments import results
+from keras_distill.experiments.cells import REFERENCE
+from keras_distill.experiments.cells import Cell
+from keras_distill.experiments.cuts import PRUNED
+from keras_distill.experiments.cuts import Cuts
+from keras_distill.experiments.cuts import control_of
+from keras_distill.experiments.report import cards
+from keras_distill.experiments.report import contents
+from keras_distill.experiments.report import html as html_module
+from keras_distill.experiments.report import verdict
+from keras_distill.experiments.teaching import as_teacher
+from keras_distill.pruning import budgets
+from keras_distill.pruning import costs
+from keras_distill.recipes.base import slug
+
+FORMS = (exports.FLOAT32, exports.INT8, exports.INT4, exports.SAVED_MODEL)
+# A front: which of two numbers is smaller, of the models that score more.
+FRONTS = ("size_bytes", "latency_ms")
+
+
+def compress(  # noqa: PLR0913 - what a command offers, Python does
+    task,
+    teacher,
+    budget,
+    output,
+    recipe=None,
+    seeds=1,
+    labels=None,
+    epochs=4,
+    learning_rate=1e-4,
+    batch_size=32,
+    export=True,
+    html=False,
+    redo=False,
+    settings=None,
+    watcher=None,
+    keep_weak_teacher=True,
+):
+    """Cuts a teacher to a budget, teaches it again, and stores it in few bits.
+
+    Three students are within the budget: `pruned`, the teacher without the
+    units that are worth least to it on train; `pruned by chance`, the control
+    of that choice; and, of a teacher that `students.shrink` knows, `fewer
+    layers`, as many as fit. Each is scored as it is cut, trained on its labels
+    alone, and taught by the whole teacher. The best of each on dev is exported
+    as float32, int8 and int4 TFLite and as a SavedModel, and what of all this
+    nothing else beats in size and score, or in latency and score, is told.
+
+    `output` then holds `report.json`, `report.md`, `cuts`, `cells` and
+    `export`. The same call goes on where an earlier one was stopped.
+
+    Args:
+        task: `tasks.Task`.
+        teacher: `keras.Model` with a known graph, or `experiments.Teacher`
+            with one.
+        budget: Dict as of `pruning.search`, or a string such as
+            `"multiplications=50%"`, `"size=1MB"` or `"latency=2ms"`.
+        output: Path of a folder, or an open `experiments.RunFolder`.
+        recipe: `recipes.Recipe`. Defaults to `recipes.kd()`.
+        seeds: Integer, how many, or a list of the seeds themselves.
+        labels: As of `distill`.
+        epochs: Integer, of each training.
+        learning_rate: Float, its peak.
+        batch_size: Integer.
+        export: Boolean. Whether files to ship are made, on TensorFlow.
+        html: Boolean. Whether to write `report.html`.
+        redo: As of `distill`.
+        settings: As of `distill`.
+        watcher: As of `distill`.
+        keep_weak_teacher: As of `distill`.
+
+    Returns:
+        Dict: the contents of `report.json`. As of `compare`; `front` lists
+        each file with whether others beat it, `cuts` what each student takes
+        of the budget, `against` how much better `pruned` is than the others.
+
+    Raises:
+        UsageError: An argument is wrong, the budget is below what can be
+            reached, or `output` holds cells that were made with other ones.
+
+    Example:
+
+    >>> import keras_distill as kd, tempfile
+    >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]
+    >>> part = kd.data.TextDataset(["good", "bad"] * 8, [1, 0] * 8)
+    >>> splits = kd.data.TextSplits(part, part, part, ["no", "yes"])
+    >>> task = kd.tasks.TextClassification.from_texts(
+    ...     splits, kd.data.bert_preprocessor(words, 8))
+    >>> teacher = kd.students.text_cnn(2, (6, 4), filters=8)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = kd.compress(
+    ...         task, teacher, "multiplications=50%", folder, epochs=1,
+    ...         export=False)
+    >>> [(cut["student"], cut["share"] <= 0.5) for cut in found["cuts"]]
+    [('pruned', True), ('pruned by chance', True)]
+    """
+    teacher = as_teacher(teacher, task)
+    task = task.judged_by(teacher.logits)
+    recipe = recipe or recipes.kd()
+    training = {
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+    }
+    with as_usage_error(ValueError):
+        budget = _checked(budget, labels, training)
+        seeds = engine.as_seeds(seeds)
+    _check_recipe(recipe)
+    cuts_module.check(task, teacher.model, budget)
+    if html:
+        html_module.require()
+    about = contents.About("compress", labels, None, export, settings or {})
+    with engine.opened(output, "compress") as folder:
+        cuts = Cuts(task, teacher, budget, folder)
+        folder.execute(cuts.phases, watcher, redo)
+        planned = cells(cuts.students(training), recipe, seeds, labels, task)
+        outcome = engine.run(
+            planned, task, teacher, folder, watcher, redo, keep_weak_teacher
+        )
+        finished, files = outcome.finished, {}
+        if export and keras.backend.backend() == "tensorflow":
+            files = comparing.export_best(
+                finished, task, teacher, folder, watcher, FORMS
+            )
+        found = contents.build(outcome, task, teacher, files, folder, about)
+        found |= _own(finished, cuts, files, recipe.name)
+        found |= {"budget": budget}
+        found["measured"] += found["told"]
+        contents.write(found, folder.path, html)
+        if files:
+            cards.write(found, task, folder.path / exports.EXPORT)
+    return found
+
+
+def cells(made, recipe, seeds, labels, task):
+    """The cells of `compress`, seeds outermost.
+
+    Args:
+        made: Dict from names to `Student`.
+        recipe: `Recipe`.
+        seeds: Tuple of integers.
+        labels: Integer or None.
+        task: `Task`.
+
+    Returns:
+        List of `Cell`.
+    """
+    taught = recipe
+    if task.has_transfer(labels) and not recipe.transfer:
+        taught = recipe.with_transfer()
+    alone = dataclasses.replace(recipes.untrained(), name="cut alone")
+    control = control_of(task)
+    planned = comparing.cells(made, [control, taught], seeds, labels)
+    first = [
+        Cell(
+            name=f"{slug(name)}.{slug(alone.name)}.{seed}",
+            title=f"{name}, {alone.name}, seed {seed}",
+            student_name=name,
+            student=student,
+            arm=alone.name,
+            recipe=alone,
+            seed=seed,
+            labels=labels,
+            role=REFERENCE,
+        )
+        for seed in seeds
+        for name, student in made.items()
+        if control.trains
+    ]
+    return [*first, *planned]
+
+
+def front(files):
+    """Each file, and whether another one beats it.
+
+    Args:
+        files: Dict, as `contents.build` takes it.
+
+    Returns:
+        List of dicts: `model`, `form`, `test_score`, `size_bytes`,
+        `latency_ms`, and `best_for`, those of `FRONTS` in which no other file
+        is smaller and scores at least as much.
+    """
+    rows = [
+        {"model": name, "form": form}
+        | {key: file[key] for key in ("test_score", *FRONTS)}
+        for name, entry in files.items()
+        for form, file in entry["files"].items()
+        if "test_score" in file
+    ]
+    for row in rows:
+        row["best_for"] = [
+            key
+            for key in FRONTS
+            if not any(_beats(other, row, key) for other in rows)
+        ]
+    return rows
+
+
+def _beats(other, row, key):
+    """Whether a file is better in one of two, and no worse in the other."""
+    better = other["test_score"] - row["test_score"], row[key] - other[key]
+    return min(better) >= 0 and max(better) > 0
+
+
+def _against(finished, arm):
+    """How much better `pruned` is than each other student, taught alike."""
+    groups = {
+        name: [f for f in group if f.cell.arm.startswith(arm)]
+        for name, group in results.by_student(finished)
+    }
+    return {
+        name: results.difference(group, groups[PRUNED])
+        for name, group in groups.items()
+        if name != PRUNED and results.paired(group, groups[PRUNED])
+    }
+
+
+def _own(finished, cuts, files, arm):
+    """What the report of `compress` says beside that of `compare`."""
+    against = _against(finished, arm)
+    told = [
+        f"{PRUNED} against {name}, both taught: "
+        f"{verdict.signed(difference['value'])} points "
+        f"({verdict.interval(difference)})."
+        for name, difference in against.items()
+    ]
+    return {
+        "cuts": cuts.told(),
+        "front": front(files),
+        "against": against,
+        "told": told + cuts.left_out(),
+    }
+
+
+def _checked(budget, labels, training):
+    """The budget as a dict; raises `ValueError` for what cannot be."""
+    if isinstance(budget, str):
+        budget = budgets.parse(budget)
+    costs.check_budget(budget)
+    if labels is not None:
+        check_integer("labels", labels, minimum=1)
+    students.Student(**training)
+    return budget
+
+
+def _check_recipe(recipe):
+    if not recipe.is_distilled:
+        raise UsageError(
+            "`recipe` must learn from the teacher; the student on its labels "
+            f"alone is trained in any case. Received: recipe={recipe.name!r}"
+        )

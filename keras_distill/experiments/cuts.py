@@ -1,0 +1,175 @@
+"""The students of `compress`: a teacher cut in several ways to one budget."""
+
+from keras_distill import _files
+from keras_distill import _kinds
+from keras_distill import pruning
+from keras_distill import students
+from keras_distill import taps
+from keras_distill._backend import symbolic_inputs
+from keras_distill._errors import UsageError
+from keras_distill._errors import as_usage_error
+from keras_distill.experiments.phases import Phase
+from keras_distill.pruning import costs
+from keras_distill.pruning import searching
+
+PRUNED, BY_CHANCE, FEWER = "pruned", "pruned by chance", "fewer layers"
+METHODS = {PRUNED: "taylor", BY_CHANCE: "random"}
+CUTS = "cuts"
+ROWS = 512  # Of train, for importance.
+
+
+def control_of(task):
+    """What a task compares its recipes with: labels, where there are any."""
+    return _kinds.load(_kinds.RECIPES[task.recipes[0]])()
+
+
+def check(task, model, budget):
+    """Raises `UsageError` if a model cannot be cut to a budget.
+
+    Args:
+        task: `Task`.
+        model: `keras.Model`, fine-tuned or not.
+        budget: Dict, as of `pruning.search`.
+    """
+    if model is None or symbolic_inputs(model) is None:
+        raise UsageError(
+            "The model must be a functional or Sequential `keras.Model`: what "
+            "is cut must be known layer by layer. Received: "
+            f"{type(model).__name__}"
+        )
+    with as_usage_error(ValueError):
+        searching.check_reachable(model, budget, sample(task, model))
+
+
+def sample(task, model):
+    """Inputs of a model, in its structure, and labels, of train."""
+    rows = task.encoded["train"].take(slice(0, ROWS))
+    known = symbolic_inputs(model)
+    if isinstance(known, dict):
+        return {name: rows.inputs[name] for name in known}, rows.labels
+    (array,) = rows.inputs.values()
+    return array, rows.labels
+
+
+class Cuts:
+    """The students within a budget, and the phases that make them.
+
+    Args:
+        task: `Task`.
+        teacher: `Teacher` with its model.
+        budget: Dict, as of `pruning.search`.
+        folder: `RunFolder`.
+    """
+
+    def __init__(self, task, teacher, budget, folder):
+        self._task, self._model = task, teacher.model
+        self._budget, self._folder = budget, folder
+        ((self._kind, _),) = budget.items()
+        self._data = sample(task, self._model)
+        made_with = {"budget": budget, "teacher": teacher.hash()}
+        self.phases = [
+            Phase(
+                name=f"cut_{method}",
+                title=f"cut: {name}",
+                options={**made_with, "importance": method},
+                run=lambda method=method: self._cut(method),
+                summary=lambda found: f"{found['share']:.0%} of the teacher",
+                files=(f"{CUTS}/{method}.keras",),
+            )
+            for name, method in METHODS.items()
+        ]
+        self.phases.append(
+            Phase(
+                name="cut_layers",
+                title=f"cut: {FEWER}",
+                options=made_with,
+                run=self._fewer_layers,
+                summary=lambda found: (
+                    found.get("left_out") or f"{found['layers']} layers"
+                ),
+            )
+        )
+
+    def _cut(self, method):
+        values = self._importance(method)
+        with as_usage_error(ValueError):
+            smaller = pruning.search(
+                self._model,
+                self._budget,
+                self._data,
+                importance=values,
+                verbose=0,
+            )
+        path = self._folder.path / CUTS / f"{method}.keras"
+        path.parent.mkdir(exist_ok=True)
+        with _files.complete_file(path) as draft:
+            smaller.save(draft)
+        return self._cost(smaller)
+
+    def _importance(self, method):
+        if method == "taylor" and not control_of(self._task).trains:
+            method = "weight"  # There are no labels.
+        with as_usage_error(ValueError):
+            return pruning.importance(
+                self._model,
+                self._data,
+                self._task.hard_loss(),
+                method,
+                batch_size=1,
+            )
+
+    def _cost(self, model):
+        cost = costs.cost(model, self._kind, self._data)
+        whole = costs.cost(self._model, self._kind, self._data)
+        return {
+            self._kind: cost,
+            "share": cost / whole,
+            "parameters": model.count_params(),
+        }
+
+    def _fewer_layers(self):
+        ((kind, most),) = self._budget.items()
+        limit = "share" if costs.is_share(kind, most) else kind
+        try:
+            whole = len(taps.encoder_layers(self._model))
+            students.shrink(self._model, num_layers=1)
+        except ValueError as error:
+            return {"left_out": f"No copied layers: {str(error)[:200]}"}
+        cost = {"share": 1.0}
+        for layers in range(whole - 1, 0, -1):
+            smaller = students.shrink(self._model, num_layers=layers)
+            cost = self._cost(smaller)
+            if cost[limit] <= most:
+                return cost | {"layers": layers}
+        return {
+            "left_out": f"No copied layers: one of {whole} takes "
+            f"{cost['share']:.0%} of the model's {kind}."
+        }
+
+    def students(self, training):
+        """Dict from names to `Student`, from the finished phases."""
+        found = {
+            name: students.Saved(
+                student_file=str(self._folder.path / CUTS / f"{how}.keras"),
+                **training,
+            )
+            for name, how in METHODS.items()
+        }
+        layers = self._folder.result("cut_layers").get("layers")
+        if layers is not None:
+            found[FEWER] = students.Shrink(layers=layers, **training)
+        return found
+
+    def left_out(self):
+        """Why there is no student of fewer layers, a list of sentences."""
+        found = self._folder.result("cut_layers").get("left_out")
+        return [found] if found else []
+
+    def told(self):
+        """What each student takes of the budget, a list of dicts."""
+        names = [*METHODS, FEWER]
+        return [
+            {"student": name, **self._folder.result(phase.name)}
+            for name, phase in zip(names, self.phases)
+            if "left_out" not in self._folder.result(phase.name)
+        ]
