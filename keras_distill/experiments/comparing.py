@@ -237,7 +237,13 @@ def _check_numbers(labels, cost_per_hour):
 
 
 def export_best(
-    finished, task, teacher, folder, watcher, forms=exports.ALL_FORMS
+    finished,
+    task,
+    teacher,
+    folder,
+    watcher,
+    forms=exports.ALL_FORMS,
+    teacher_forms=(exports.FLOAT32,),
 ):
     """Exports the teacher, and of each student the cell best on dev.
 
@@ -250,6 +256,7 @@ def export_best(
         folder: `RunFolder`.
         watcher: `Watcher`, or None.
         forms: Which of `exports.ENDINGS` the students have.
+        teacher_forms: Which of them the teacher has.
 
     Returns:
         Dict, as `contents.build` takes it.
@@ -257,7 +264,9 @@ def export_best(
     path, phases, found = folder.path, [], {}
     if teacher.model is not None:
         place = exports.EXPORT / "teacher" / "teacher"
-        phases.append(exports.teacher_phase(teacher, task, path, place))
+        phases.append(
+            exports.teacher_phase(teacher, task, path, place, teacher_forms)
+        )
         found["teacher"] = {"folder": "teacher"}
     for name, group in results.by_student(finished):
         cell = results.to_ship(group)

@@ -14,7 +14,7 @@ from keras_distill.experiments import cuts as cuts_module
 from keras_distill.experiments import engine
 from keras_distill.experiments import exports
 from keras_distill.experiments import results
-from keras_distill.experiments.cells import REFERENCE
+from keras_distill.experiments.cells import ARM
 from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.cuts import PRUNED
 from keras_distill.experiments.cuts import Cuts
@@ -28,7 +28,8 @@ from keras_distill.pruning import budgets
 from keras_distill.pruning import costs
 from keras_distill.recipes.base import slug
 
-FORMS = (exports.FLOAT32, exports.INT8, exports.INT4, exports.SAVED_MODEL)
+TFLITE = (exports.FLOAT32, exports.INT8, exports.INT4)
+FORMS = (*TFLITE, exports.SAVED_MODEL)
 # A front: which of two numbers is smaller, of the models that score more.
 FRONTS = ("size_bytes", "latency_ms")
 
@@ -135,7 +136,7 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
         finished, files = outcome.finished, {}
         if export and keras.backend.backend() == "tensorflow":
             files = comparing.export_best(
-                finished, task, teacher, folder, watcher, FORMS
+                finished, task, teacher, folder, watcher, FORMS, TFLITE
             )
         found = contents.build(outcome, task, teacher, files, folder, about)
         found |= _own(finished, cuts, files, recipe.name)
@@ -176,7 +177,7 @@ def cells(made, recipe, seeds, labels, task):
             recipe=alone,
             seed=seed,
             labels=labels,
-            role=REFERENCE,
+            role=ARM,
         )
         for seed in seeds
         for name, student in made.items()

@@ -1,5 +1,7 @@
 """The students of `compress`: a teacher cut in several ways to one budget."""
 
+import keras
+
 from keras_distill import _files
 from keras_distill import _kinds
 from keras_distill import pruning
@@ -47,8 +49,10 @@ def sample(task, model):
     known = symbolic_inputs(model)
     if isinstance(known, dict):
         return {name: rows.inputs[name] for name in known}, rows.labels
-    (array,) = rows.inputs.values()
-    return array, rows.labels
+    if len(rows.inputs) == 1:  # Whatever the model calls it.
+        return next(iter(rows.inputs.values())), rows.labels
+    inputs = keras.tree.map_structure(lambda x: rows.inputs[x.name], known)
+    return inputs, rows.labels
 
 
 class Cuts:
