@@ -15,9 +15,12 @@ from keras_distill.quantization.kernels import kernels
 RNG = np.random.default_rng(0)
 
 
-def reference(weights, bits, axes):
+def reference(weights, bits, axes, rows=1):
     """Symmetric rounding by its definition, in float64."""
     weights = weights.astype("float64")
+    if rows > 1:
+        groups = [weights[i : i + rows] for i in range(0, len(weights), rows)]
+        return np.concatenate([reference(g, bits, (0, 1)) for g in groups])
     top = 2 ** (bits - 1) - 1
     step = np.abs(weights).max(axis=axes, keepdims=True) / top
     integers = np.clip(np.rint(weights / step), -top, top)
@@ -25,14 +28,16 @@ def reference(weights, bits, axes):
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize(
+    ("axes", "rows"), [((0,), 1), ((1,), 1), ((0, 1), 1), ((1,), 4), ((1,), 9)]
+)
 @pytest.mark.parametrize("xp", [np, ops])
-def test_weights_on_a_grid(bits, axes, xp):
+def test_weights_on_a_grid(bits, axes, rows, xp):
     weights = RNG.normal(size=(48, 10)).astype("float32")
-    found = np.asarray(rounding.rounded(weights, bits, axes, xp))
-    expected = reference(weights, bits, axes)
+    found = np.asarray(rounding.rounded(weights, bits, axes, rows, xp))
+    expected = reference(weights, bits, axes, rows)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
-    again = np.asarray(rounding.rounded(found, bits, axes, xp))
+    again = np.asarray(rounding.rounded(found, bits, axes, rows, xp))
     np.testing.assert_allclose(again, found, rtol=1e-6, atol=1e-7)
 
 
@@ -146,7 +151,7 @@ def test_it_computes_with_rounded_weights(make, bits):
 def test_each_unit_has_a_scale():
     top = {"int4": 15, "int8": 255}
     student = keras.Sequential([keras.Input((16,), dtype="int32")])
-    student.add(layers.Embedding(64, 33))
+    student.add(layers.Embedding(64, 256))
     student.add(layers.EinsumDense("abc,cde->abde", (16, 4, 300)))
     student.add(layers.Reshape((16, 1200)))
     student.add(layers.Conv1D(5, 3))
@@ -158,7 +163,7 @@ def test_each_unit_has_a_scale():
         table, einsum, conv, gru = student.layers[:2] + student.layers[3:]
         units = [
             *np.asarray(table.embeddings),
-            *np.asarray(einsum.kernel).reshape(33, -1).T,
+            *np.asarray(einsum.kernel).reshape(256, -1).T,
             *np.asarray(conv.kernel).reshape(-1, 5).T,
             *np.asarray(gru.cell.kernel).T,
             *np.asarray(gru.cell.recurrent_kernel).T,

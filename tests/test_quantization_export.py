@@ -44,11 +44,14 @@ def export(student, path, quantization=None, examples=None, **options):
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-@pytest.mark.parametrize("width", [32, 33])
+@pytest.mark.parametrize("width", [32, 33, 256])
 def test_lookups_of_packed_rows(bits, width):
     student = texts(width=width)
     layer = student.get_layer("table")
-    expected = rounded(np.asarray(layer.embeddings), bits, (1,))[IDS]
+    rows = {32: 8, 33: 8, 256: 1}[width]
+    table = rounded(np.asarray(layer.embeddings), bits, (1,), rows)
+    assert np.abs(table - np.asarray(layer.embeddings)).max() > 1e-3
+    expected = table[IDS]
     with packed_tables(student, bits):
         found = np.asarray(layer(IDS))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
@@ -74,7 +77,7 @@ def test_sizes(tmp_path, form):
     whole = export(student, tmp_path / "whole.tflite").size_bytes
     small = export(student, tmp_path / "small.tflite", form)
     share = {"int4": 0.125}.get(form, 0.25)
-    assert share < small.size_bytes / whole < share + 0.03
+    assert share < small.size_bytes / whole < share + 0.01
     assert small.agreement >= {"int4": 0.8}.get(form, 0.95)
 
 

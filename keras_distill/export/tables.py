@@ -10,6 +10,7 @@ import contextlib
 import numpy as np
 import tensorflow as tf
 
+from keras_distill.quantization.kernels import rows_together
 from keras_distill.quantization.kernels import tables
 from keras_distill.quantization.rounding import scales
 from keras_distill.recording import wrap_calls
@@ -46,8 +47,10 @@ class _Packed:
     def __init__(self, layer, bits):
         table = np.asarray(layer.embeddings, "float32")
         self._bits, self._width = bits, table.shape[1]
-        self._step = scales(table, bits, (1,)).astype("float32")
-        self._integers = np.round(table / self._step).astype("int8")
+        self._together = rows_together(layer)
+        step = scales(table, bits, (1,), self._together).astype("float32")
+        self._integers = np.round(table / step).astype("int8")
+        self._step = np.ascontiguousarray(step[:: self._together])
         if bits == 4:
             self._integers = _packed(self._integers)
 
@@ -61,7 +64,7 @@ class _Packed:
             low = rows - NIBBLE * high - NIBBLE / 2
             rows = tf.concat([high, low], axis=-1)[..., : self._width]
         # As integers, for the converter would round what it takes for weights.
-        step = tf.gather(self._step.view("int32"), ids)
+        step = tf.gather(self._step.view("int32"), ids // self._together)
         return rows * tf.bitcast(step, "float32")
 
 

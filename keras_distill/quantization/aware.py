@@ -31,8 +31,8 @@ class QuantizationAware(keras.Model):
     that computes the same, whose `quantization` it knows.
 
     Only worth its time where plain quantization loses: int4 weights, and int8
-    activations. For each unit that comes out one scale is kept, for each row
-    of a table one, from the largest weight.
+    activations. For each unit that comes out one scale is kept, of a table for
+    each row, or so many narrow ones, from the largest weight.
 
     Args:
         student: Built `keras.Model`, with plain weights.
@@ -171,11 +171,11 @@ class QuantizationAware(keras.Model):
 
     def _round(self, kernel):
         value = ops.cast(kernel.variable.value, "float32")
-        return round_through(value, self._bits(), kernel.axes)
+        return round_through(value, self._bits(), kernel.axes, kernel.rows)
 
     def _on_grid(self, kernel):
         value = np.asarray(kernel.variable, "float32")
-        return rounded(value, self._bits(), kernel.axes)
+        return rounded(value, self._bits(), kernel.axes, kernel.rows)
 
     def _make_ranges(self):
         for layer, places in self.places.items():

@@ -12,6 +12,8 @@ from keras_distill._layers import adapted_layer
 
 # A table of fewer numbers is not worth its scales.
 SMALLEST_SIZE = 1024
+# Numbers of a table with one scale, at least: its rows may be narrow.
+TOGETHER = 256
 TABLES = (
     layers.Embedding,
     layers.ReversibleEmbedding,
@@ -62,11 +64,19 @@ WEIGHTS = (
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """One weight of a layer, and the axes that share a scale."""
+    """One weight of a layer, and what shares a scale in it.
+
+    Args:
+        layer: `keras.Layer`.
+        variable: `keras.Variable`.
+        axes: Tuple of its axes.
+        rows: Integer, how many rows of a table.
+    """
 
     layer: keras.Layer
     variable: keras.Variable
     axes: tuple
+    rows: int = 1
 
 
 def tables(model):
@@ -80,6 +90,13 @@ def tables(model):
 
 def _is_large_enough(table):
     return math.prod(table.shape) >= SMALLEST_SIZE
+
+
+def rows_together(layer):
+    """How many rows of a table share a scale, 1 of everything else."""
+    if not isinstance(layer, TABLES):
+        return 1
+    return math.ceil(TOGETHER / layer.output_dim)
 
 
 def kernels(model):
@@ -105,7 +122,12 @@ def kernels(model):
                     if name != "embeddings" or _is_large_enough(variable):
                         found.setdefault(
                             id(variable),
-                            Kernel(layer, variable, axes(layer, variable)),
+                            Kernel(
+                                layer,
+                                variable,
+                                axes(layer, variable),
+                                rows_together(layer),
+                            ),
                         )
                 break
     if not found:

@@ -13,13 +13,26 @@ def levels(bits):
     return 2 ** (bits - 1) - 1
 
 
-def scales(weights, bits, axes, xp=np):
-    """What one step of the integers is worth, `[.., 1, ..]` over `axes`."""
+def scales(weights, bits, axes, rows=1, xp=np):
+    """What one step of the integers is worth, `[.., 1, ..]` over `axes`.
+
+    Args:
+        weights: As of `rounded`, like all others.
+        bits: Integer.
+        axes: Tuple.
+        rows: Integer.
+        xp: Module.
+    """
     largest = xp.max(xp.abs(weights), axis=axes, keepdims=True)
+    if rows > 1:
+        count = weights.shape[0]
+        padded = xp.pad(xp.reshape(largest, (count,)), ((0, -count % rows),))
+        groups = xp.max(xp.reshape(padded, (-1, rows)), axis=1)
+        largest = xp.repeat(groups, rows)[:count, None]
     return xp.maximum(largest, SMALLEST) / levels(bits)
 
 
-def rounded(weights, bits, axes, xp=np):
+def rounded(weights, bits, axes, rows=1, xp=np):
     """Weights on the symmetric grid of their channels.
 
     Rounding twice changes nothing: the largest weight of a channel is on the
@@ -29,22 +42,23 @@ def rounded(weights, bits, axes, xp=np):
         weights: Float32 array.
         bits: Integer.
         axes: Tuple of the axes that share a scale.
+        rows: Integer, how many rows of a table share one, too.
         xp: `numpy`, or `keras.ops`.
 
     Returns:
         Float32 array of the same shape.
     """
-    step = scales(weights, bits, axes, xp)
+    step = scales(weights, bits, axes, rows, xp)
     return xp.round(weights / step) * step
 
 
-def round_through(weights, bits, axes):
+def round_through(weights, bits, axes, rows=1):
     """`rounded`, with the gradient of what is not (straight through).
 
     Reference:
         Bengio et al., 2013, https://arxiv.org/abs/1308.3432
     """
-    value = rounded(weights, bits, axes, ops)
+    value = rounded(weights, bits, axes, rows, ops)
     return weights + ops.stop_gradient(value - weights)
 
 
