@@ -1,6 +1,7 @@
 """Files of few bits, and of students that were trained for them."""
 
 import keras
+import keras_hub
 import numpy as np
 import pytest
 from ai_edge_quantizer import recipe
@@ -199,3 +200,40 @@ def test_wrong_recipes(tmp_path):
             tmp_path / "a",
             examples={"token_ids": IDS},
         )
+
+
+def deberta():
+    backbone = keras_hub.models.DebertaV3Backbone(
+        300, 2, 4, 32, 64, max_sequence_length=12
+    )
+    return keras_hub.models.DebertaV3TextClassifier(backbone, 3, None)
+
+
+def recurrent():
+    return kd.students.bilstm(3, (300, 32))
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("make", [deberta, recurrent])
+@pytest.mark.parametrize("form", ["int8_weights", "int4"])
+def test_other_kinds_of_students(tmp_path, make, form):
+    student = make()
+    examples = {"token_ids": IDS, "padding_mask": np.ones_like(IDS)}
+    whole = export(student, tmp_path / "a.tflite", None, examples)
+    small = export(student, tmp_path / "b.tflite", form, examples)
+    assert small.size_bytes < 0.45 * whole.size_bytes
+    assert small.agreement >= 0.8
+    if form == "int4":
+        aware = QuantizationAware(student, form)
+        report = export(aware, tmp_path / "c.tflite", None, examples)
+        assert report.mean_difference < 0.3 * small.mean_difference
+
+
+def test_a_file_that_does_not_run_is_not_left(tmp_path, monkeypatch):
+    def broken(self, arrays):
+        raise RuntimeError("node 3 failed to prepare")
+
+    monkeypatch.setattr(LiteRTModel, "predict", broken)
+    with pytest.raises(kd.export.ExportError, match="LiteRT cannot run .*3"):
+        export(texts(), tmp_path / "a.tflite", "int4")
+    assert list(tmp_path.iterdir()) == []

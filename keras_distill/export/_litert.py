@@ -16,6 +16,7 @@ from keras_distill.export.latency import LiteRTModel
 from keras_distill.export.latency import interpreter_class
 from keras_distill.export.latency import measure_latency
 from keras_distill.export.options import ExportOptions
+from keras_distill.export.report import ExportError
 from keras_distill.export.report import ExportReport
 from keras_distill.export.report import compare
 from keras_distill.export.report import valid_tokens
@@ -149,7 +150,7 @@ def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
         file.write_bytes(buffer)
         result = compare(
             expected,
-            LiteRTModel(file).predict(arrays),
+            _run(file, arrays),
             options,
             valid_tokens(arrays),
             lambda: forms.advice(plain, quantization, made, file, arrays),
@@ -177,6 +178,17 @@ def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
         write_json(folder / metadata_path.name, contents)
         publish_files(folder, path, metadata_path)
     return report
+
+
+def _run(file, arrays):
+    """The outputs of a file in its own runtime."""
+    try:
+        return LiteRTModel(file).predict(arrays)
+    except (RuntimeError, ValueError) as error:
+        raise ExportError(
+            "LiteRT cannot run the file; nothing was written. Take another "
+            f"`quantization`. It says: {str(error)[:300]}"
+        ) from error
 
 
 def _shapes(inputs, arrays, sequence_length):

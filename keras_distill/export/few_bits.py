@@ -80,6 +80,8 @@ def _recipe(form):
         recipe.add_weight_only_config(EVERYTHING, "*", 8)
         return recipe.get_quantization_recipe()
     recipe.add_dynamic_config(EVERYTHING, "*", 8)
+    # Its kernel takes integers on the right alone.
+    recipe.add_weight_only_config(EVERYTHING, "BATCH_MATMUL", 8)
     for operation in sorted(FEWEST):
         recipe.add_dynamic_config(EVERYTHING, operation, FORMS[form])
     return recipe.get_quantization_recipe()
