@@ -238,3 +238,11 @@ def test_the_command_refuses_before_it_trains(tmp_path, capfd):
     assert main([*arguments, "--budget", "multiplications=1%"]) == 2
     assert "what can be reached" in capfd.readouterr().err
     assert not list((tmp_path / "a").rglob("teacher*"))
+
+
+def test_students_of_runs_are_plain(task, teacher, tmp_path):
+    def rounded(task, teacher):
+        return kd.quantization.QuantizationAware(tiny_text.network())
+
+    with pytest.raises(UsageError, match="must be a plain model"):
+        kd.distill(task, teacher, rounded, tmp_path)

@@ -50,6 +50,13 @@ LINES = {
         r"distilled_vectors\.npz [\d,]+ bytes$",
         r"1\.00 .+",
     ],
+    "few_bits": [
+        *(rf"{name} +{SHARE}$" for name in ("whole", "cut")),
+        *(
+            rf"{name} +[\d,]+ bytes, \d\.\d+ ms, agreement {SHARE}$"
+            for name in ("whole", "cut", "int4 afterwards", "int4 trained")
+        ),
+    ],
     "several_labels": [
         r"(micro F1|Pearson) on test$",
         *(

@@ -223,7 +223,7 @@ def test_what_saw_more_labels_does_not_end_a_run(task):
     assert "Fine-tune it longer" in found.told
     embedded = dataclasses.replace(teacher, source="embedded")
     told = weakness.of(task, embedded, floors, []).told
-    assert "name a pretrained one (`--teacher`)" in told
+    assert "name a pretrained one (`--teacher`" in told
     assert "Fine-tune it longer" not in told
     assert weakness.of(task, of_logits(task, True), floors, []) is None
 

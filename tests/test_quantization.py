@@ -6,6 +6,7 @@ import pytest
 from helpers import gradients
 from keras import layers
 from keras import ops
+from tiny import bert
 
 import keras_distill as kd
 from keras_distill.quantization import QuantizationAware
@@ -201,6 +202,29 @@ def test_a_distiller_teaches_it(make, weights, activations):
         np.abs(old - np.asarray(new)).max() > 0
         for old, new in zip(before, student.trainable_variables, strict=True)
     )
+
+
+def test_layers_inside_are_matched():
+    """Taps find the student's layers, compiled by XLA, too."""
+    teacher, student = bert(), bert()
+    aware = QuantizationAware(student, "int4")
+    match = kd.Match(
+        kd.hidden_states(teacher)[1],
+        kd.hidden_states(aware)[1],
+        kd.losses.HiddenMSE(),
+    )
+    distiller = kd.Distiller(teacher=teacher, student=aware, matches=[match])
+    distiller.compile(
+        "adam",
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=True,
+    )
+    ids, labels = RNG.integers(5, 20, (16, 6)), RNG.integers(0, 3, 16)
+    rows = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+    rows["segment_ids"] = np.zeros_like(ids)
+    losses = distiller.fit(rows, labels, epochs=4, verbose=0).history
+    (matched,) = (losses[name] for name in losses if "hidden_mse" in name)
+    assert matched[-1] < matched[0]
 
 
 def test_what_layers_keep_is_kept():

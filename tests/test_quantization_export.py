@@ -4,6 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+import tiny_text
 from ai_edge_quantizer import recipe
 from keras import layers
 from test_quantization import IMAGES
@@ -14,6 +15,7 @@ from test_quantization import distil
 from test_quantization import predict
 
 import keras_distill as kd
+from keras_distill.experiments import exports
 from keras_distill.export.latency import LiteRTModel
 from keras_distill.export.tables import packed_tables
 from keras_distill.quantization import QuantizationAware
@@ -237,3 +239,12 @@ def test_a_file_that_does_not_run_is_not_left(tmp_path, monkeypatch):
     with pytest.raises(kd.export.ExportError, match="LiteRT cannot run .*3"):
         export(texts(), tmp_path / "a.tflite", "int4")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_of_few_examples_may_stand_at_a_tie():
+    for rows, least in {1: 0.0, 2: 0.5, 74: 1 - 1 / 74, 100: 0.99}.items():
+        task = tiny_text.task()
+        few = task.encoded["dev"].take(np.zeros(rows, int))
+        task.encoded["dev"] = few
+        assert exports.least_agreement(task) == least
+    assert exports.least_agreement(tiny_text.task()) < 1

@@ -9,7 +9,7 @@ from keras_distill.experiments.phases import Phase
 from keras_distill.export.latency import LiteRTModel
 
 EXPORT = pathlib.Path("export")
-EXAMPLES = 200
+EXAMPLES, AGREEMENT = 200, 0.99
 # Each form by its name in reports: how its file is called, and how it is made.
 FLOAT32, INT8, INT4, SAVED_MODEL = "float32", "int8", "int4", "SavedModel"
 # What every student has, and one that some have beside them.
@@ -59,6 +59,11 @@ def phase(name, title, load, place, task, folder, needs, forms=(FLOAT32,)):
     )
 
 
+def least_agreement(task):
+    """The share of examples that must agree: one of few may stand at a tie."""
+    return min(AGREEMENT, 1 - 1 / min(EXAMPLES, len(task.encoded["dev"])))
+
+
 def _parts(parent, files):
     """The paths of what was exported."""
     for form, file in files.items():
@@ -95,6 +100,7 @@ def litert(model, path, task, quantization=None):
             examples=task.examples(EXAMPLES),
             labels=task.output_names,
             tokenizer=tokenizer,
+            min_agreement=least_agreement(task),
             task=task.export_as,
             tolerance=task.tolerance,
         )
@@ -129,6 +135,7 @@ def saved_model(model, path, task):
             task.preprocessor,
             examples=(task.raw_examples if raw else task.examples)(EXAMPLES),
             labels=task.output_names,
+            min_agreement=least_agreement(task),
             task=task.export_as,
             tolerance=task.tolerance,
         )

@@ -15,7 +15,8 @@ ADVICE = (
     "`--teacher-learning-rate`) or take another one (`--teacher`)."
 )
 EMBEDDED_ADVICE = (
-    "It knows no more than the train part: name a pretrained one (`--teacher`)."
+    "It knows no more than the train part: name a pretrained one (`--teacher`, "
+    "of compress `--model`)."
 )
 GO_ON = "`--keep-weak-teacher` goes on with it."
 

@@ -80,6 +80,11 @@ def advice(student, quantization, made, file, arrays):
         if "Attention" in type(layer).__name__
     ]
     text = ADVICE
+    if quantization == "int4":
+        text = (
+            "Train the student under this rounding, by "
+            "`kd.quantization.QuantizationAware`, or take 'dynamic'."
+        )
     if quantization == "int8" and layers:
         text = (
             "Attention bears no activations in int8, and runs slower with "

@@ -11,6 +11,7 @@ from keras_distill import taps
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
 from keras_distill._checks import check_learning_rate
+from keras_distill.quantization import QuantizationAware
 from keras_distill.students._inputs import table_width
 
 # What the tasks need that call a method.
@@ -192,6 +193,12 @@ class Custom(Student):
 
     def build(self, task, teacher):
         model = self.builder(task, teacher)
+        if isinstance(model, QuantizationAware):
+            raise ValueError(
+                "A student of a run must be a plain model, of which files of "
+                "all forms are made. Teach one under rounding by a "
+                f"`kd.Distiller`. Received: {type(model).__name__}"
+            )
         return task.adapted(model) if isinstance(model, keras.Model) else model
 
 
