@@ -12,6 +12,7 @@ import keras_distill as kd
 from keras_distill.quantization import QuantizationAware
 from keras_distill.quantization import rounding
 from keras_distill.quantization.kernels import kernels
+from keras_distill.recording import wrap_calls
 
 RNG = np.random.default_rng(0)
 
@@ -274,6 +275,33 @@ def test_ranges_follow_the_batches():
     assert np.isclose(moved, 1.01 * high)
     assert np.abs(predict(aware) - whole).max() > 1e-4
     assert aware.ranges(aware.student.layers[0], "input")[1] == moved
+
+
+def test_a_range_is_that_of_its_own_layer():
+    """A pooling is rounded with the range of its input, and leaves it."""
+    student = convolutional()
+    relu, pool = (
+        next(x for x in reversed(student.layers) if isinstance(x, kind))
+        for kind in (layers.ReLU, layers.AveragePooling2D)
+    )
+    aware = QuantizationAware(student, activations="int8")
+    seen = {}
+
+    def keep(layer, call, x, *args, **kwargs):
+        seen[layer] = np.asarray(x)
+        return call(x, *args, **kwargs)
+
+    with wrap_calls([pool], keep):
+        aware(IMAGES[:8], training=True)
+    low, high = aware.ranges(relu, "output")
+    assert low == 0
+    assert np.isclose(high, seen[pool].max(), rtol=1e-2)
+    before = aware.ranges(relu, "output")
+    predict(aware, IMAGES[8:])
+    assert aware.ranges(relu, "output") == before
+    aware(IMAGES[:8], training=True)
+    moved = aware.ranges(relu, "output")[1]
+    assert abs(moved - high) < 1e-3 * high  # The same images, the same range.
 
 
 @pytest.mark.parametrize("activations", [None, "int8"])

@@ -10,7 +10,6 @@ from keras_distill._checks import check_integer
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill.experiments import comparing
-from keras_distill.experiments import cuts as cuts_module
 from keras_distill.experiments import engine
 from keras_distill.experiments import exports
 from keras_distill.experiments import results
@@ -18,6 +17,7 @@ from keras_distill.experiments.cells import ARM
 from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.cuts import PRUNED
 from keras_distill.experiments.cuts import Cuts
+from keras_distill.experiments.cuts import check_graph
 from keras_distill.experiments.cuts import control_of
 from keras_distill.experiments.report import cards
 from keras_distill.experiments.report import contents
@@ -122,7 +122,7 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
         budget = _checked(budget, labels, training)
         seeds = engine.as_seeds(seeds)
     _check_recipe(recipe)
-    cuts_module.check(task, teacher.model, budget)
+    check_graph(teacher.model)
     if html:
         html_module.require()
     about = contents.About("compress", labels, None, export, settings or {})

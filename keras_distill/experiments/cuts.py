@@ -33,14 +33,19 @@ def check(task, model, budget):
         model: `keras.Model`, fine-tuned or not.
         budget: Dict, as of `pruning.search`.
     """
+    check_graph(model)
+    with as_usage_error(ValueError):
+        searching.check_reachable(model, budget, sample(task, model))
+
+
+def check_graph(model):
+    """Raises `UsageError` if it is not known what a model consists of."""
     if model is None or symbolic_inputs(model) is None:
         raise UsageError(
             "The model must be a functional or Sequential `keras.Model`: what "
             "is cut must be known layer by layer. Received: "
             f"{type(model).__name__}"
         )
-    with as_usage_error(ValueError):
-        searching.check_reachable(model, budget, sample(task, model))
 
 
 def sample(task, model):

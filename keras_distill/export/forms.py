@@ -47,7 +47,8 @@ def _check_quantization(quantization, calibration):
 
 
 def _check_known(student, quantization, calibration):
-    if quantization not in (None, student.quantization) or calibration:
+    known = quantization in (None, student.quantization)
+    if not known or calibration is not None:
         raise ValueError(
             "`quantization` and `calibration` are known to a student that was "
             "trained under rounding. Leave them out. Received: "

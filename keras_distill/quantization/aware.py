@@ -200,15 +200,13 @@ class QuantizationAware(keras.Model):
             return call_model(self.student, inputs, training)
 
     def _round_activation(self, x, ends, training):
-        low, high = ends
+        (low, high), values = ends, ops.cast(x, "float32")
         if self._state == "on_grid":
-            return fake_quantize(x, low, high)
-        values, known = ops.cast(x, "float32"), high > low
+            return ops.cast(fake_quantize(values, low, high), x.dtype)
+        known = high > low
         if training:
-            seen, moved = (
-                ops.stop_gradient(values),
-                ops.where(known, MOVED, 1.0),
-            )
+            moved = ops.where(known, MOVED, 1.0)
+            seen = ops.stop_gradient(values)
             low.assign(low + moved * (ops.min(seen) - low))
             high.assign(high + moved * (ops.max(seen) - high))
         value = ops.cast(fake_quantize(values, low, high), x.dtype)
