@@ -355,7 +355,7 @@ AROUND = {
     ),
     "an unknown quantization": (
         lambda: kd.export.litert(
-            tiny.mlp(), "x.tflite", quantization="int4", examples=X
+            tiny.mlp(), "x.tflite", quantization="int3", examples=X
         ),
         "`quantization` must be one of",
     ),
