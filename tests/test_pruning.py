@@ -163,6 +163,77 @@ def test_states_are_cut_in_all_their_gates(kind):
     check_cut(model, plan, ids)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [layers.LSTM, layers.GRU, layers.SimpleRNN],
+    ids=lambda k: k.__name__,
+)
+def test_units_of_two_directions_go_in_pairs(kind, tmp_path):
+    keras.utils.set_random_seed(0)
+    model = sequential(
+        layers.Embedding(9, 6, name="table"),
+        layers.Bidirectional(kind(5, return_sequences=True), name="first"),
+        layers.Bidirectional(kind(4), name="second"),
+        layers.Dense(2),
+        shape=(7,),
+    )
+    assert groups_of(model) == {"table": 6, "first": 5, "second": 4}
+    ids = np.arange(14).reshape(2, 7) % 9
+    plan = {"table": [0, 2, 5], "first": [1, 4], "second": [3]}
+    smaller = check_cut(model, plan, ids)
+    assert smaller.layers[1].forward_layer.units == 2
+    smaller.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(outputs(again, ids), outputs(smaller, ids))
+
+
+@pytest.mark.parametrize(
+    ("equation", "output_shape", "bias_axes", "places"),
+    [
+        ("abc,cd->abd", (6, 5), "d", 6),
+        ("...x,xy->...y", 5, "y", 6),
+        ("abc,cde->abde", (6, 3, 5), "de", 6),
+        ("abc,bcd->abd", (6, 5), None, 1),
+        ("abc,dc->abd", (6, 5), "b", 6),
+    ],
+)
+def test_units_of_an_equation(equation, output_shape, bias_axes, places):
+    keras.utils.set_random_seed(0)
+    model = sequential(
+        layers.Dense(4, name="before"),
+        layers.EinsumDense(
+            equation, output_shape, bias_axes=bias_axes, name="own"
+        ),
+        layers.ReLU(),
+        layers.Dense(3, name="after"),
+        shape=(6, 8),
+    )
+    for weight in model.weights:
+        weight.assign(np.random.default_rng(1).normal(size=weight.shape))
+    found = pruning.structure(model)
+    assert groups_of(model) == {"before": 4, "own": 5}
+    (kernel,) = (
+        w
+        for w in found.weights
+        if w.reads is not None
+        and w.uses == places
+        and w.variable is model.layers[1].kernel
+    )
+    assert kernel.variable.shape[kernel.reads] == 4
+    rows = np.random.default_rng(0).normal(size=(2, 6, 8)).astype("float32")
+    smaller = check_cut(model, {"before": [0, 3], "own": [4, 1, 2]}, rows)
+    assert {2, 3} <= set(smaller.layers[1].kernel.shape)
+
+
+@pytest.mark.parametrize("equation", ["abc,c->abc", "abc,bd->adc"])
+def test_equations_that_keep_units_where_they_are(equation):
+    inputs = keras.Input((6, 3))
+    shape = (6, 3) if equation == "abc,c->abc" else (4, 3)
+    x = layers.EinsumDense(equation, shape, name="own")(inputs)
+    found = pruning.structure(keras.Model(inputs, layers.Dense(2)(x)))
+    assert "the last axes of" in found.frozen["own"]
+
+
 def check_cut(model, plan, inputs):
     """A cut computes what the model does with its units at 0."""
     smaller = pruning.cut(model, plan)
@@ -248,7 +319,10 @@ def test_a_mask_that_may_be_keys_is_refused():
             "'softmax' sees all units",
         ),
         (layers.Conv1D(4, 3, groups=2), "groups of channels"),
-        (layers.Bidirectional(layers.LSTM(3)), "no rule for Bidirectional"),
+        (
+            layers.Bidirectional(layers.LSTM(3), merge_mode="sum"),
+            "merged by 'sum'",
+        ),
         (layers.LSTM(3, stateful=True), "states that are handed on"),
         (layers.BatchNormalization(axis=1), "not the last one"),
         (layers.Permute((2, 1)), "change their axis"),
