@@ -187,6 +187,25 @@ def test_units_of_two_directions_go_in_pairs(kind, tmp_path):
     np.testing.assert_array_equal(outputs(again, ids), outputs(smaller, ids))
 
 
+def test_a_student_of_two_directions(tmp_path):
+    """It reads a mask beside its texts."""
+    keras.utils.set_random_seed(0)
+    model = students.bilstm(3, (50, 8), units=6, dropout=0.0)
+    found = groups_of(model)
+    assert (found["token_embedding"], found["bilstm"]) == (8, 6)
+    ids = np.arange(24).reshape(2, 12) % 50
+    rows = {"token_ids": ids, "padding_mask": np.int32(ids < 40)}
+    rows["padding_mask"][1, 7:] = 0
+    plan = {"token_embedding": [1, 4, 5], "bilstm": [0, 3]}
+    smaller = check_cut(model, plan, rows)
+    assert smaller.count_params() < 0.5 * model.count_params()
+    x = inputs = keras.Input((5, 4))
+    state = layers.Dense(3, name="state")(layers.Flatten()(x))
+    x = layers.GRU(3, name="own")(x, initial_state=state)
+    handed = pruning.structure(keras.Model(inputs, layers.Dense(2)(x)))
+    assert "2 inputs" in handed.frozen["own"]
+
+
 @pytest.mark.parametrize(
     ("equation", "output_shape", "bias_axes", "places"),
     [

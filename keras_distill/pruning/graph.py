@@ -163,7 +163,7 @@ def is_graph(operation):
 def _new_channels(units, tensor, maker):
     shape = tuple(tensor.shape)
     count = (shape[-1] if shape else None) or 0
-    return Channels(shape, units.new(count, maker))
+    return Channels(shape, units.new(count, maker), tensor.dtype)
 
 
 class _Walk:
@@ -200,7 +200,8 @@ class _Walk:
         except rules.NotUnderstood as error:
             return self._left_alone(node, inputs, str(error))
         self._add(operation, found)
-        return [Channels(tuple(node.outputs[0].shape), found.outputs)]
+        (made,) = node.outputs
+        return [Channels(tuple(made.shape), found.outputs, made.dtype)]
 
     def _left_alone(self, node, inputs, why):
         why = f"{node.operation.name}: {why}"

@@ -12,10 +12,12 @@ class Channels:
     Args:
         shape: Tuple, the tensor's, with None for what is not known.
         units: Integer array `[shape[-1]]`, one unit for each channel.
+        dtype: String.
     """
 
     shape: tuple
     units: np.ndarray
+    dtype: str
 
 
 class Units:

@@ -14,6 +14,13 @@ from keras_distill.pruning.rules.base import rule
 GATES = {layers.SimpleRNN: 1, layers.GRU: 3, layers.LSTM: 4}
 
 
+def _sequence(inputs):
+    """What is read step by step, perhaps with a mask of the steps."""
+    if len(inputs) == 2 and inputs[1].dtype == "bool":
+        return inputs[0]
+    return one_of(inputs)
+
+
 def _check_states(layer):
     if layer.return_state or layer.stateful:
         raise NotUnderstood("states that are handed on")
@@ -36,7 +43,7 @@ def _weights(layer, x, out):
 @rule(*GATES)
 def recurrent(layer, units, inputs):
     """Each unit is read in the next step by all gates."""
-    x = one_of(inputs)
+    x = _sequence(inputs)
     _check_states(layer)
     out = units.of_layer(layer, layer.units)
     weights = tuple(_weights(layer, x, out))
@@ -49,7 +56,7 @@ def bidirectional(layer, units, inputs):
 
     Keras takes the outputs of one to be as wide as those of the other.
     """
-    x = one_of(inputs)
+    x = _sequence(inputs)
     _check_states(layer)
     if layer.merge_mode != "concat":
         raise NotUnderstood(f"directions merged by {layer.merge_mode!r}")
