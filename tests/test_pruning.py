@@ -14,6 +14,7 @@ from keras import layers
 from keras_distill import export
 from keras_distill import pruning
 from keras_distill import students
+from keras_distill.recording import wrap_calls
 
 MANY = [pytest.param(i, marks=pytest.mark.large) for i in range(40, 200)]
 WITHOUT = """
@@ -420,6 +421,63 @@ def test_weights_and_chance():
     assert (one != two).all()
 
 
+def squares(values, axis):
+    values = np.square(np.asarray(values), dtype="float64")
+    others = tuple(np.delete(np.arange(values.ndim), axis))
+    found = values.mean(axis=others)
+    return found / found.mean()
+
+
+def test_activations_are_the_squares_of_what_is_read():
+    keras.utils.set_random_seed(0)
+    x = inputs = keras.Input((5, 5, 3))
+    x = convolved = layers.Conv2D(4, 3, activation="relu", name="a")(x)
+    x = layers.Flatten()(layers.MaxPooling2D(3)(x))
+    x = hidden = layers.Dense(6, activation="tanh", name="b")(x)
+    model = keras.Model(inputs, layers.Dense(2)(x))
+    inner = keras.Model(inputs, [convolved, hidden])
+    rows = images(70, seed=1)
+    found = pruning.importance(
+        model, (rows, np.zeros(70, int)), method="activation"
+    )
+    first, second = inner(rows, training=False)
+    pooled = np.asarray(first).max(axis=(1, 2))
+    np.testing.assert_allclose(found["a"], squares(pooled, -1), rtol=1e-4)
+    np.testing.assert_allclose(found["b"], squares(second, -1), rtol=1e-4)
+
+
+def test_activations_inside_attention_and_loops():
+    keras.utils.set_random_seed(0)
+    x = inputs = keras.Input((6, 8))
+    x = layers.Dense(5, name="before")(x)
+    attention = layers.MultiHeadAttention(3, 2, name="a")
+    y = attention(x, x)
+    x = layers.Bidirectional(layers.GRU(4), name="loop")(layers.Add()([x, y]))
+    model = keras.Model(inputs, layers.Dense(2)(x))
+    rows = np.random.default_rng(0).normal(size=(40, 6, 8)).astype("float32")
+    seen = []
+
+    def keep(layer, call, x, *args, **kwargs):
+        seen.append(np.asarray(x))
+        return call(x, *args, **kwargs)
+
+    data = rows, np.zeros(40, int)
+    with wrap_calls([attention.output_dense], keep):
+        found = pruning.importance(model, data, method="activation")
+    inside = np.concatenate(seen)
+    assert inside.shape == (40, 6, 3, 2)
+    np.testing.assert_allclose(found["a/heads"], squares(inside, -2), rtol=1e-4)
+    before = keras.Model(inputs, model.get_layer("loop").input)
+    assert set(found) == {"before+a", "a/heads", "loop"}
+    assert np.asarray(before(rows)).shape == (40, 6, 5)
+    last = keras.Model(inputs, model.get_layer("loop").output)(rows)
+    both = np.square(np.asarray(last), dtype="float64").mean(0)
+    pairs = both[:4] + both[4:]
+    np.testing.assert_allclose(found["loop"], pairs / pairs.mean(), rtol=1e-4)
+    smaller = pruning.prune(model, 0.5, found)
+    assert smaller.count_params() < model.count_params()
+
+
 def test_the_least_important_go():
     model = sequential(layers.Dense(5, name="a"), layers.Dense(2))
     values = {"a": [5.0, 1.0, 4.0, 2.0, 3.0]}
@@ -739,5 +797,8 @@ def test_taylor_needs_labelled_data(data, message):
     model = sequential(layers.Dense(3), layers.Dense(2))
     with pytest.raises(ValueError, match=message):
         pruning.importance(model, data)
+    if "loss" not in message:
+        with pytest.raises(ValueError, match=message):
+            pruning.importance(model, data, method="activation")
     with pytest.raises(ValueError, match="`method` must be"):
         pruning.importance(model, data, method="magic")

@@ -4,9 +4,11 @@ import keras
 import numpy as np
 
 from keras_distill._checks import check_choice
+from keras_distill.pruning import activations
 from keras_distill.pruning import graph
 
-METHODS = ("taylor", "weight", "random")
+METHODS = ("taylor", "activation", "weight", "random")
+ROWS = 32  # At a time, where no gradient of each is asked for.
 
 
 def importance(
@@ -24,14 +26,17 @@ def importance(
       the unit any more: the mean over batches of `(sum of g w)^2`, over the
       weights that read it. A batch is one row: of a model that is trained the
       gradients of rows cancel out;
+    * `"activation"`: the mean square of its values on data, where layers read
+      them, over the mean of its group;
     * `"weight"`: the sum of the squares of its weights, over the mean of its
       group, so that groups compare;
     * `"random"`: the control.
 
     Args:
         model: As of `structure`.
-        data: For `"taylor"` `(x, y)`, arrays or dicts of arrays, or an
-            iterable of such batches, each of which is read once and let go.
+        data: For `"taylor"` and `"activation"` `(x, y)`, arrays or dicts of
+            arrays, or an iterable of such batches, each of which is read once
+            and let go.
         loss: Keras loss, or its name, of the labels and the model's output.
             Defaults to cross-entropy of integer labels and logits.
         method: One of the above.
@@ -56,6 +61,9 @@ def importance(
         return {name: rng.random(len(g)) for name, g in found.groups.items()}
     if method == "weight":
         return by_weights(found)
+    if method == "activation":
+        batches = batches_of(data, ROWS)
+        return _level(found, activations.mean_squares(model, found, batches))
     variables = [weight.variable for weight in found.weights]
     values = [
         keras.ops.convert_to_numpy(v).astype("float64") for v in variables
@@ -83,7 +91,14 @@ def by_weights(found):
         np.square(keras.ops.convert_to_numpy(w.variable), dtype="float64")
         for w in found.weights
     ]
-    sums = _of_groups(found, _of_units(found, squares))
+    return _level(found, _of_units(found, squares))
+
+
+def _level(found, total):
+    """Of each group over its mean, so that groups compare."""
+    sums = _of_groups(found, total)
+    if not all(np.isfinite(v).all() for v in sums.values()):
+        raise ValueError("Importance needs finite values. Received: others")
     # Where all are 0, each is as good as another.
     return {name: v / (v.mean() or 1.0) for name, v in sums.items()}
 
@@ -120,7 +135,7 @@ def batches_of(data, batch_size):
     """Yields pairs of inputs and labels, of so many rows."""
     if data is None:
         raise ValueError(
-            "`method='taylor'` needs `data`, `(x, y)` or batches of such. "
+            "Importance by data needs `data`, `(x, y)` or batches of such. "
             "Received: data=None. Without any, take `method='weight'`"
         )
     for batch in [data] if isinstance(data, tuple) else data:
