@@ -207,6 +207,8 @@ def test_messages(task, teacher, tmp_path):
         compressed(task, subclassed(teacher), tmp_path / "a")
     with pytest.raises(UsageError, match="must learn from the teacher"):
         compressed(task, teacher, tmp_path / "a", recipe=kd.recipes.hard())
+    with pytest.raises(UsageError, match="must learn from logits"):
+        compressed(task, teacher, tmp_path / "a", recipe=kd.recipes.hidden())
     with pytest.raises(UsageError, match="epochs"):
         compressed(task, teacher, tmp_path / "a", epochs=0)
     assert not (tmp_path / "a" / "cells").exists()
@@ -238,6 +240,10 @@ def test_the_command_refuses_before_it_trains(tmp_path, capfd):
     assert main([*arguments, "--budget", "multiplications=1%"]) == 2
     assert "what can be reached" in capfd.readouterr().err
     assert not list((tmp_path / "a").rglob("teacher*"))
+    short = ["--method", "annealing", "--epochs", "2"]
+    for wrong in (["--method", "hidden"], short):
+        assert main([*arguments, *wrong, "--output", str(tmp_path / "b")]) == 2
+    assert not (tmp_path / "b").exists()
 
 
 def test_students_of_runs_are_plain(task, teacher, tmp_path):

@@ -121,7 +121,7 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
     with as_usage_error(ValueError):
         budget = _checked(budget, labels, training)
         seeds = engine.as_seeds(seeds)
-    _check_recipe(recipe)
+    check_recipe(recipe)
     check_graph(teacher.model)
     if html:
         html_module.require()
@@ -260,9 +260,16 @@ def _checked(budget, labels, training):
     return budget
 
 
-def _check_recipe(recipe):
+def check_recipe(recipe):
+    """Raises `UsageError` for a recipe that cut models cannot learn by."""
     if not recipe.is_distilled:
         raise UsageError(
             "`recipe` must learn from the teacher; the student on its labels "
             f"alone is trained in any case. Received: recipe={recipe.name!r}"
+        )
+    if recipe.needs_states:
+        raise UsageError(
+            "`recipe` must learn from logits: states of a cut model have other "
+            "widths, and no names that are known. Take kd, mse or annealing. "
+            f"Received: recipe={recipe.name!r}"
         )

@@ -32,6 +32,7 @@ def run(options, screen):
     """
     what, redo = options.what, options.run.redo
     recipe = choices.recipe(what.method, {}, "--method")
+    compressing.check_recipe(recipe)
     chosen = choices.preparation(options, [COPIED])
     with as_usage_error(ValueError, advice="See `--help`."):
         budget = budgets.parse(what.budget)
@@ -41,6 +42,7 @@ def run(options, screen):
         if chosen.task_kind.cut_learning_rate is not None:
             usual["learning_rate"] = chosen.task_kind.cut_learning_rate
         copied = students.Shrink(**usual | given(options.learning))
+        recipe.check_student(copied)
     if options.run.html:
         with as_usage_error(ImportError, advice="Or leave `--html` out."):
             html.require()
