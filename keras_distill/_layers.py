@@ -9,6 +9,13 @@ from keras_distill import _files
 from keras_distill._backend import child_layers
 from keras_distill._backend import nested_layers
 
+# Recurrent layers compute in one of these, whose kernels are known.
+CELLS = (
+    keras.layers.LSTMCell,
+    keras.layers.GRUCell,
+    keras.layers.SimpleRNNCell,
+)
+
 
 def sublayers(layer, prefix=""):
     """Yields `(path, layer)` for every layer below `layer`, depth first."""

@@ -616,7 +616,10 @@ def test_refused_export_is_reported(monkeypatch):
         raise exports.export.ExportError("agrees on 90 %")
 
     monkeypatch.setattr(exports.export, "saved_model", refuse)
-    facts = exports.saved_model(None, pathlib.Path("student"), tiny_text.task())
+    facts = exports.exported(
+        *(None, exports.SAVED_MODEL),
+        *(pathlib.Path("student"), tiny_text.task()),
+    )
     assert facts == {"path": "student", "refused": "agrees on 90 %"}
     assert "90 %" in exports.summary({"SavedModel": facts})
 

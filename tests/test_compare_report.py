@@ -479,7 +479,7 @@ def test_what_is_missing_is_named(monkeypatch):
 
 def test_written_files(tmp_path):
     found = build()
-    contents.write(found, tmp_path, with_html=False)
+    contents.write(found, fake_task(), tmp_path)
     assert sorted(f.name for f in tmp_path.iterdir()) == [
         "report.json",
         "report.md",

@@ -245,10 +245,7 @@ def test_odd_strings(command, value, begun, texts):
             # KerasHub, before anything is trained.
             assert (
                 name.endswith("_column")
-                or (
-                    name in ("teacher", "model", "student")
-                    and value == "none\nat all"
-                )
+                or (name in ("teacher", "student") and value == "none\nat all")
                 or (
                     name in ("data", "unlabelled")
                     and pathlib.Path(value).is_dir()

@@ -2,8 +2,6 @@
 
 import inspect
 
-import keras
-
 from keras_distill import _kinds
 from keras_distill._checks import check_integer
 from keras_distill._checks import check_positive
@@ -15,7 +13,6 @@ from keras_distill.experiments import results
 from keras_distill.experiments.cells import ARM
 from keras_distill.experiments.cells import CONTROL
 from keras_distill.experiments.cells import Cell
-from keras_distill.experiments.report import cards
 from keras_distill.experiments.report import contents
 from keras_distill.experiments.report import html as html_module
 from keras_distill.experiments.teaching import as_teacher
@@ -124,14 +121,12 @@ def compare(  # noqa: PLR0913 - what a command offers, Python does
             planned, task, teacher, folder, watcher, redo, keep_weak_teacher
         )
         files = {}
-        if export and keras.backend.backend() == "tensorflow":
+        if export:
             files = export_best(
                 outcome.finished, task, teacher, folder, watcher
             )
         found = contents.build(outcome, task, teacher, files, folder, about)
-        contents.write(found, folder.path, html)
-        if files:
-            cards.write(found, task, folder.path / exports.EXPORT)
+        contents.write(found, task, folder.path, html)
     return found
 
 
@@ -199,22 +194,37 @@ def cells(students, recipes, seeds, labels):
             f"{[recipe.name for recipe in recipes]}"
         )
     return [
-        Cell(
-            name=f"{slug(name)}.{slug(recipe.name)}.{seed}",
-            title=f"{name}, {recipe.name}, seed {seed}",
-            label=f"{name}, {recipe.name}, seed {seed}",
-            student_name=name,
-            student=student,
-            arm=recipe.name,
-            recipe=recipe,
-            seed=seed,
-            labels=labels,
-            role=CONTROL if recipe.is_control else ARM,
-        )
+        cell(name, student, recipe, seed, labels)
         for seed in seeds
         for name, student in students.items()
         for recipe in recipes
     ]
+
+
+def cell(name, student, recipe, seed, labels, role=None):
+    """The `Cell` of a student, a recipe and a seed, and what it is called.
+
+    Args:
+        name: String, of the student.
+        student: `Student`.
+        recipe: `Recipe`.
+        seed: Integer.
+        labels: Integer or None.
+        role: As of `Cell`. Defaults to what the recipe is.
+    """
+    title = f"{name}, {recipe.name}, seed {seed}"
+    return Cell(
+        name=f"{slug(name)}.{slug(recipe.name)}.{seed}",
+        title=title,
+        label=title,
+        student_name=name,
+        student=student,
+        arm=recipe.name,
+        recipe=recipe,
+        seed=seed,
+        labels=labels,
+        role=role or (CONTROL if recipe.is_control else ARM),
+    )
 
 
 def as_students(students):
@@ -261,27 +271,24 @@ def export_best(
     Returns:
         Dict, as `contents.build` takes it.
     """
-    path, phases, found = folder.path, [], {}
-    if teacher.model is not None:
-        place = exports.EXPORT / "teacher" / "teacher"
-        phases.append(
-            exports.teacher_phase(teacher, task, path, place, teacher_forms)
-        )
-        found["teacher"] = {"folder": "teacher"}
-    for name, group in results.by_student(finished):
-        cell = results.to_ship(group)
-        if cell is None:
-            continue
-        place = exports.EXPORT / slug(name) / "student"
-        phases.append(
-            exports.student_phase(cell, slug(name), place, task, path, forms)
-        )
-        found[name] = {
-            "folder": slug(name),
-            "arm": cell.arm,
-            "seed": cell.seed,
-        }
-    folder.execute(phases, watcher)
-    for entry, phase in zip(found.values(), phases):
-        entry["files"] = folder.result(phase.name)
-    return found
+    best = {
+        name: results.to_ship(group)
+        for name, group in results.by_student(finished)
+    }
+    best = {name: cell for name, cell in best.items() if cell is not None}
+    places = {name: exports.EXPORT / slug(name) / "student" for name in best}
+    files = exports.ship(
+        {slug(name): (best[name], places[name], forms) for name in best},
+        *(task, teacher, folder, watcher),
+        exports.EXPORT / "teacher" / "teacher",
+        teacher_forms,
+    )
+    about = {
+        name: {"arm": cell.arm, "seed": cell.seed}
+        for name, cell in best.items()
+    }
+    return {
+        name: {"folder": slug(name), **facts, "files": files[slug(name)]}
+        for name, facts in ({"teacher": {}} | about).items()
+        if slug(name) in files
+    }

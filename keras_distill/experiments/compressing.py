@@ -2,8 +2,6 @@
 
 import dataclasses
 
-import keras
-
 from keras_distill import recipes
 from keras_distill import students
 from keras_distill._checks import check_integer
@@ -14,19 +12,16 @@ from keras_distill.experiments import engine
 from keras_distill.experiments import exports
 from keras_distill.experiments import results
 from keras_distill.experiments.cells import ARM
-from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.cuts import PRUNED
 from keras_distill.experiments.cuts import Cuts
 from keras_distill.experiments.cuts import check_graph
-from keras_distill.experiments.cuts import control_of
-from keras_distill.experiments.report import cards
 from keras_distill.experiments.report import contents
 from keras_distill.experiments.report import html as html_module
 from keras_distill.experiments.report import verdict
 from keras_distill.experiments.teaching import as_teacher
 from keras_distill.pruning import budgets
 from keras_distill.pruning import costs
-from keras_distill.recipes.base import slug
+from keras_distill.recipes.base import control_of
 
 TFLITE = (exports.FLOAT32, exports.INT8, exports.INT4)
 FORMS = (*TFLITE, exports.SAVED_MODEL)
@@ -134,7 +129,7 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
             planned, task, teacher, folder, watcher, redo, keep_weak_teacher
         )
         finished, files = outcome.finished, {}
-        if export and keras.backend.backend() == "tensorflow":
+        if export:
             files = comparing.export_best(
                 finished, task, teacher, folder, watcher, FORMS, TFLITE
             )
@@ -142,9 +137,7 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
         found |= _own(finished, cuts, files, recipe.name)
         found |= {"budget": budget}
         found["measured"] += found["told"]
-        contents.write(found, folder.path, html)
-        if files:
-            cards.write(found, task, folder.path / exports.EXPORT)
+        contents.write(found, task, folder.path, html)
     return found
 
 
@@ -168,17 +161,7 @@ def cells(made, recipe, seeds, labels, task):
     control = control_of(task)
     planned = comparing.cells(made, [control, taught], seeds, labels)
     first = [
-        Cell(
-            name=f"{slug(name)}.{slug(alone.name)}.{seed}",
-            title=f"{name}, {alone.name}, seed {seed}",
-            student_name=name,
-            student=student,
-            arm=alone.name,
-            recipe=alone,
-            seed=seed,
-            labels=labels,
-            role=ARM,
-        )
+        comparing.cell(name, student, alone, seed, labels, role=ARM)
         for seed in seeds
         for name, student in made.items()
         if control.trains

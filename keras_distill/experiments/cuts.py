@@ -1,9 +1,10 @@
 """The students of `compress`: a teacher cut in several ways to one budget."""
 
+import functools
+
 import keras
 
 from keras_distill import _files
-from keras_distill import _kinds
 from keras_distill import pruning
 from keras_distill import students
 from keras_distill import taps
@@ -13,16 +14,12 @@ from keras_distill._errors import as_usage_error
 from keras_distill.experiments.phases import Phase
 from keras_distill.pruning import costs
 from keras_distill.pruning import searching
+from keras_distill.recipes.base import control_of
 
 PRUNED, BY_CHANCE, FEWER = "pruned", "pruned by chance", "fewer layers"
 METHODS = {PRUNED: "taylor", BY_CHANCE: "random"}
 CUTS = "cuts"
 ROWS = 512  # Of train, for importance.
-
-
-def control_of(task):
-    """What a task compares its recipes with: labels, where there are any."""
-    return _kinds.load(_kinds.RECIPES[task.recipes[0]])()
 
 
 def check(task, model, budget):
@@ -127,12 +124,15 @@ class Cuts:
                 batch_size=1,
             )
 
+    @functools.cached_property
+    def _whole(self):
+        return costs.cost(self._model, self._kind, self._data)
+
     def _cost(self, model):
         cost = costs.cost(model, self._kind, self._data)
-        whole = costs.cost(self._model, self._kind, self._data)
         return {
             self._kind: cost,
-            "share": cost / whole,
+            "share": cost / self._whole,
             "parameters": model.count_params(),
         }
 

@@ -1,8 +1,5 @@
 """`kd.distill`: one student with and without the teacher, and its files."""
 
-import keras
-
-from keras_distill import _kinds
 from keras_distill import recipes
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
@@ -12,10 +9,10 @@ from keras_distill.experiments import results
 from keras_distill.experiments.cells import CONTROL
 from keras_distill.experiments.cells import REFERENCE
 from keras_distill.experiments.cells import Cell
-from keras_distill.experiments.report import cards
 from keras_distill.experiments.report import contents
 from keras_distill.experiments.report.numbers import count
 from keras_distill.experiments.teaching import as_teacher
+from keras_distill.recipes.base import control_of
 from keras_distill.students.base import as_student
 
 DISTILLED, ALL_LABELS = "distilled", "all_labels"
@@ -104,14 +101,12 @@ def distill(  # noqa: PLR0913 - what a command offers, Python does
             planned, task, teacher, folder, watcher, redo, keep_weak_teacher
         )
         finished, files = outcome.finished, {}
-        if export and keras.backend.backend() == "tensorflow":
+        if export:
             files = _export(finished, task, teacher, folder, watcher)
         shipped = _shipped(finished, files, student.title)
         found = contents.build(outcome, task, teacher, shipped, folder, about)
         found |= _own(found, files)
-        contents.write(found, folder.path, with_html=False)
-        if student.title in shipped:
-            cards.write(found, task, folder.path / exports.EXPORT)
+        contents.write(found, task, folder.path)
     return found
 
 
@@ -133,7 +128,7 @@ def cells(task, student, recipe, labels, seeds):
             "`recipe` must learn from the teacher; the student on its labels "
             f"alone is trained in any case. Received: recipe={recipe.name!r}"
         )
-    plain, hard = recipe, _kinds.load(_kinds.RECIPES[task.recipes[0]])()
+    plain, hard = recipe, control_of(task)
     alone = "on its labels alone" if hard.trains else "as it starts"
     if task.has_transfer(labels) and not recipe.transfer:
         recipe = recipe.with_transfer()
@@ -186,27 +181,18 @@ def _export(finished, task, teacher, folder, watcher):
     Returns:
         Dict from `"teacher"` and each arm to its files by form.
     """
-    path = folder.path
-    phases, names = [], {}
-    if teacher.model is not None:
-        phases.append(exports.teacher_phase(teacher, task, path))
-        names["teacher"] = phases[-1].name
     shipped = results.to_ship(finished)
     in_all_forms = {DISTILLED, shipped and shipped.arm}
-    for arm, group in results.by_arm(finished):
-        if not results.whole(group):
-            continue
-        forms = (exports.FLOAT32,)
-        if arm in in_all_forms:
-            forms = exports.ALL_FORMS
-        cell = results.best_on_dev(group).cell
-        place = exports.EXPORT / arm
-        phases.append(
-            exports.student_phase(cell, arm, place, task, path, forms)
+    students = {
+        arm: (
+            results.best_on_dev(group).cell,
+            exports.EXPORT / arm,
+            exports.ALL_FORMS if arm in in_all_forms else (exports.FLOAT32,),
         )
-        names[arm] = phases[-1].name
-    folder.execute(phases, watcher)
-    return {arm: folder.result(name) for arm, name in names.items()}
+        for arm, group in results.by_arm(finished)
+        if results.whole(group)
+    }
+    return exports.ship(students, task, teacher, folder, watcher)
 
 
 def _shipped(finished, files, title):

@@ -3,6 +3,8 @@
 import functools
 import pathlib
 
+import keras
+
 from keras_distill import export
 from keras_distill.experiments import training
 from keras_distill.experiments.phases import Phase
@@ -43,7 +45,9 @@ def phase(name, title, load, place, task, folder, needs, forms=(FLOAT32,)):
     def make():
         model = load()
         return {
-            form: _MAKERS[form](model, folder / f"{place}{ENDINGS[form]}", task)
+            form: exported(
+                model, form, folder / f"{place}{ENDINGS[form]}", task
+            )
             for form in forms
         }
 
@@ -57,6 +61,25 @@ def phase(name, title, load, place, task, folder, needs, forms=(FLOAT32,)):
         files=functools.partial(_parts, place.parent),
         cheap=True,
     )
+
+
+def exported(model, form, path, task):
+    """Exports a model in one form, and scores it on test where that can be.
+
+    Args:
+        model: `keras.Model`.
+        form: One of `ENDINGS`.
+        path: Path of the file or folder.
+        task: `Task`.
+
+    Returns:
+        Dict: path, size, latency, agreement, test score; or `refused`, why
+        there is no file.
+    """
+    try:
+        return _MAKERS[form](model, path, task)
+    except export.ExportError as error:
+        return {"path": path.name, "refused": " ".join(str(error).split())}
 
 
 def least_agreement(task):
@@ -86,26 +109,22 @@ def litert(model, path, task, quantization=None):
         quantization: As in `export.litert`.
 
     Returns:
-        Dict: path, size, latency, agreement, test accuracy; or `refused`, why
-        there is no file.
+        Dict: path, size, latency, agreement, test accuracy.
     """
     tokenizer = None
     if task.preprocessor is not None:
         tokenizer = task.preprocessor.tokenizer
-    try:
-        report = export.litert(
-            model,
-            path,
-            quantization,
-            examples=task.examples(EXAMPLES),
-            labels=task.output_names,
-            tokenizer=tokenizer,
-            min_agreement=least_agreement(task),
-            task=task.export_as,
-            tolerance=task.tolerance,
-        )
-    except export.ExportError as error:
-        return {"path": path.name, "refused": " ".join(str(error).split())}
+    report = export.litert(
+        model,
+        path,
+        quantization,
+        examples=task.examples(EXAMPLES),
+        labels=task.output_names,
+        tokenizer=tokenizer,
+        min_agreement=least_agreement(task),
+        task=task.export_as,
+        tolerance=task.tolerance,
+    )
     file = LiteRTModel(path)
     (test,) = file.predict(task.encoded["test"].inputs).values()
     logits = {"test": test}
@@ -128,19 +147,16 @@ def saved_model(model, path, task):
         As `litert`, without a test accuracy.
     """
     raw = task.preprocessor is not None
-    try:
-        report = export.saved_model(
-            model,
-            path,
-            task.preprocessor,
-            examples=(task.raw_examples if raw else task.examples)(EXAMPLES),
-            labels=task.output_names,
-            min_agreement=least_agreement(task),
-            task=task.export_as,
-            tolerance=task.tolerance,
-        )
-    except export.ExportError as error:
-        return {"path": path.name, "refused": " ".join(str(error).split())}
+    report = export.saved_model(
+        model,
+        path,
+        task.preprocessor,
+        examples=(task.raw_examples if raw else task.examples)(EXAMPLES),
+        labels=task.output_names,
+        min_agreement=least_agreement(task),
+        task=task.export_as,
+        tolerance=task.tolerance,
+    )
     return _facts(report)
 
 
@@ -155,17 +171,14 @@ def numpy(model, path, task):
     Returns:
         As `litert`.
     """
-    try:
-        report = export.vectors(
-            model,
-            path,
-            task.preprocessor.tokenizer,
-            examples=task.examples(EXAMPLES),
-            quantization="float16",
-            tolerance=task.tolerance,
-        )
-    except export.ExportError as error:
-        return {"path": path.name, "refused": " ".join(str(error).split())}
+    report = export.vectors(
+        model,
+        path,
+        task.preprocessor.tokenizer,
+        examples=task.examples(EXAMPLES),
+        quantization="float16",
+        tolerance=task.tolerance,
+    )
     test = task.encoded["test"].inputs
     found = export.StaticVectors(path)(test["token_ids"], test["padding_mask"])
     score = task.score({"test": found}, "test")
@@ -181,9 +194,7 @@ _MAKERS = {
 }
 
 
-def teacher_phase(
-    teacher, task, folder, place=EXPORT / "teacher", forms=(FLOAT32,)
-):
+def teacher_phase(teacher, task, folder, place, forms):
     """The `Phase` that exports the teacher, to compare with."""
     found = phase(
         "export_teacher",
@@ -213,6 +224,44 @@ def student_phase(cell, name, place, task, folder, forms):
     )
     found.options["cell"] = cell.name
     return found
+
+
+def ship(
+    students,
+    task,
+    teacher,
+    folder,
+    watcher,
+    place=EXPORT / "teacher",
+    forms=(FLOAT32,),
+):
+    """Exports finished cells, and the teacher beside them.
+
+    Args:
+        students: Dict from names to what makes a phase: the `Cell`, the place
+            of its files, and their forms.
+        task: `Task`.
+        teacher: `Teacher`.
+        folder: `RunFolder`.
+        watcher: `Watcher`, or None.
+        place: Path, where the teacher goes.
+        forms: Of the teacher.
+
+    Returns:
+        Dict from `"teacher"` and the names to their files by form. Nothing on
+        another backend than TensorFlow, which makes them.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return {}
+    phases = {}
+    if teacher.model is not None:
+        phases["teacher"] = teacher_phase(
+            teacher, task, folder.path, place, forms
+        )
+    for name, (cell, where, how) in students.items():
+        phases[name] = student_phase(cell, name, where, task, folder.path, how)
+    folder.execute(list(phases.values()), watcher)
+    return {name: folder.result(one.name) for name, one in phases.items()}
 
 
 def summary(files):

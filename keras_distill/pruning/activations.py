@@ -6,9 +6,8 @@ from keras import layers
 
 from keras_distill._backend import child_layers
 from keras_distill._backend import nested_layers
+from keras_distill._layers import CELLS
 from keras_distill.recording import wrap_calls
-
-CELLS = layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell
 
 
 def mean_squares(model, found, batches):

@@ -8,7 +8,7 @@ from keras import layers
 from keras_distill._backend import graph_nodes
 from keras_distill._backend import nested_layers
 from keras_distill._backend import symbolic_inputs
-from keras_distill.quantization.kernels import CELLS
+from keras_distill._layers import CELLS
 from keras_distill.quantization.kernels import TABLES
 
 # What an integer kernel does in the same step as the layer before it.

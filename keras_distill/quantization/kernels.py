@@ -8,6 +8,7 @@ import keras_hub
 from keras import layers
 
 from keras_distill._backend import nested_layers
+from keras_distill._layers import CELLS
 from keras_distill._layers import adapted_layer
 
 # A table of fewer numbers is not worth its scales.
@@ -21,7 +22,6 @@ TABLES = (
 )
 CONVOLUTIONS = layers.Conv1D, layers.Conv2D, layers.Conv3D
 DEPTHWISE = layers.DepthwiseConv1D, layers.DepthwiseConv2D
-CELLS = layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell
 
 
 def _inputs(layer, weight):

@@ -4,6 +4,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 
+from keras_distill import _kinds
 from keras_distill import callbacks
 from keras_distill._checks import check_between
 from keras_distill._checks import check_weight
@@ -161,6 +162,11 @@ class Recipe:
                 f"least {self.fewest_epochs}, one for each temperature, and "
                 f"one for the labels. Received: epochs={epochs}"
             )
+
+
+def control_of(task):
+    """The recipe that a task compares the others with: its labels alone."""
+    return _kinds.load(_kinds.RECIPES[task.recipes[0]])()
 
 
 def slug(name):

@@ -9,14 +9,13 @@ from keras_distill._kinds import OWN_TEMPERATURE
 from keras_distill._kinds import UNTRAINED
 from keras_distill.cli.compare.options import TRANSFER
 from keras_distill.cli.shared import choices
+from keras_distill.cli.shared import results
 from keras_distill.experiments import comparing
 from keras_distill.experiments import engine
 from keras_distill.experiments.prepared import Prepared
 from keras_distill.experiments.prepared import open_folder
 from keras_distill.experiments.report import html
-from keras_distill.experiments.report import tables
 
-COLUMNS = ("Student", "Learns from", "Test %", "vs control", "Seconds")
 SEEDS, SMOKE_SEEDS = (3,), (1,)
 
 
@@ -163,19 +162,8 @@ def _seeds(options):
 
 
 def _show(found, output, screen):
-    columns, body = tables.table(found)
-    wanted = [columns.index(name) for name in COLUMNS]
-    screen.table(
-        f"Test: {found['task']['measure']}, mean ± sd over seeds. Differences "
-        "in points, with the 95 % interval.",
-        COLUMNS,
-        [[row["cells"][i] for i in wanted] for row in body],
-        words=2,
-    )
-    for item in found["verdicts"]:
-        screen.line(item["headline"])
-        for sentence in (*item["failures"], *item["warnings"]):
-            screen.line(sentence)
+    results.show_students(found, "", screen)
+    results.show_verdicts(found, screen)
     names = ["report.md", "report.json", "export"]
     if (output / "report.html").exists():
         names.insert(0, "report.html")

@@ -9,8 +9,10 @@ from keras_distill._kinds import METHODS
 from keras_distill._kinds import RECIPES
 from keras_distill._kinds import STUDENTS
 from keras_distill.cli.shared.options import Auto
+from keras_distill.cli.shared.options import Compared
 from keras_distill.cli.shared.options import Images
 from keras_distill.cli.shared.options import Learning
+from keras_distill.cli.shared.options import Source
 from keras_distill.cli.shared.options import Teaching
 from keras_distill.cli.shared.options import Texts
 from keras_distill.cli.shared.options import Transfer
@@ -20,20 +22,10 @@ Arm = Literal[*RECIPES, *(f"{name}{TRANSFER}" for name in (HARD, *METHODS))]
 
 
 @dataclasses.dataclass(frozen=True)
-class What:
+class What(Source):
     """What is compared, and where the results go.
 
     Args:
-        teacher: The large model. 'embedded': a 2-layer BERT, or of images a
-            residual network, trained here from scratch, no download. Or a
-            KerasHub preset name (bert_base_en_uncased), a local folder with a
-            KerasHub preset or a Hugging Face model, or a saved .keras file. It
-            is fine-tuned on the labels, unless it classifies already.
-        data: The texts, or images. 'docstrings': summaries of the installed
-            packages' functions, labelled by library, no download. Or a .tsv or
-            .csv file, a folder with train, dev and test as such files, or
-            'tfds:NAME', such as tfds:glue/sst2. Images: 'digits', an .npz file,
-            or a folder with a folder for each class.
         student: One or more small models: convolutions, a recurrent network,
             averaged n-grams, the teacher with fewer layers; of images a
             residual network; of vectors the mean of the tokens' own; or a model
@@ -56,8 +48,6 @@ class What:
             continues there after the last finished training.
     """
 
-    teacher: str = "embedded"
-    data: str = "docstrings"
     student: tuple[Literal["auto", *STUDENTS], ...] = ("auto",)
     arms: tuple[Arm, ...] | Auto = "auto"
     output: pathlib.Path = pathlib.Path("compared")
@@ -82,30 +72,20 @@ class Imitation:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
-    """How often, how long, and what to do with an earlier run.
+class Run(Compared):
+    """How often, and what to do with an earlier run.
 
     Args:
         seeds: One number: how many seeds, counted from 0. Several: the seeds
             themselves. Each one trains every student in every arm anew, on
-            labels of its own.
+            labels of its own. auto: 3, and 1 with --smoke.
         cost_per_hour: What an hour on this machine costs, for the report.
         no_html: Leave report.html out, which needs jinja2 and matplotlib.
-        smoke: Tiny models on a few texts, one seed unless you say how many: to
-            see that everything runs.
-        redo: Where the output folder holds phases or trainings made with other
-            options, make them again, and those that follow from them.
-        keep_weak_teacher: Imitate the teacher even where it is worse on dev
-            than the linear model or than a student on labels alone. Otherwise
-            the run ends with these.
     """
 
     seeds: tuple[int, ...] | Auto = "auto"
     cost_per_hour: float | None = None
     no_html: bool = False
-    smoke: bool = False
-    redo: bool = False
-    keep_weak_teacher: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

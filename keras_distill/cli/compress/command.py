@@ -3,6 +3,7 @@
 from keras_distill import students
 from keras_distill._errors import as_usage_error
 from keras_distill.cli.shared import choices
+from keras_distill.cli.shared import results
 from keras_distill.cli.shared.options import given
 from keras_distill.experiments import compressing
 from keras_distill.experiments import cuts
@@ -12,10 +13,8 @@ from keras_distill.experiments.exports import size
 from keras_distill.experiments.prepared import Prepared
 from keras_distill.experiments.prepared import open_folder
 from keras_distill.experiments.report import html
-from keras_distill.experiments.report import tables
 from keras_distill.pruning import budgets
 
-COLUMNS = ("Student", "Learns from", "Test %", "vs control", "Seconds")
 # What stands in for a student of this run, to choose how it is trained.
 COPIED = "shrink"
 
@@ -84,27 +83,16 @@ def run(options, screen):
 
 
 def _show(found, what, screen):
-    columns, body = tables.table(found)
-    wanted = [columns.index(name) for name in COLUMNS]
     cuts = ", ".join(
         f"{cut['student']} {cut['share']:.0%}" for cut in found["cuts"]
     )
-    screen.table(
-        f"Within {what.budget}: {cuts}. Test: {found['task']['measure']}, mean "
-        "± sd over seeds.",
-        COLUMNS,
-        [[row["cells"][i] for i in wanted] for row in body],
-        words=2,
-    )
+    results.show_students(found, f"Within {what.budget}: {cuts}. ", screen)
     screen.table(
         "The files. Best: nothing smaller, or nothing faster, scores as much.",
         ("model", "form", "test %", "size", "ms", "best for"),
         [_file(row) for row in found["front"]],
     )
-    for item in found["verdicts"]:
-        screen.line(item["headline"])
-        for sentence in (*item["failures"], *item["warnings"]):
-            screen.line(sentence)
+    results.show_verdicts(found, screen)
     for sentence in found["told"]:
         screen.line(sentence)
     screen.line(

@@ -7,28 +7,20 @@ from typing import Literal
 from keras_distill._kinds import METHODS
 from keras_distill._kinds import STUDENTS
 from keras_distill.cli.shared.options import Auto
+from keras_distill.cli.shared.options import Compared
 from keras_distill.cli.shared.options import Images
 from keras_distill.cli.shared.options import Learning
+from keras_distill.cli.shared.options import Source
 from keras_distill.cli.shared.options import Teaching
 from keras_distill.cli.shared.options import Texts
 from keras_distill.cli.shared.options import Transfer
 
 
 @dataclasses.dataclass(frozen=True)
-class What:
+class What(Source):
     """What is distilled into what, and where the results go.
 
     Args:
-        teacher: The large model. 'embedded': a 2-layer BERT, or of images a
-            residual network, trained here from scratch, no download. Or a
-            KerasHub preset name (bert_base_en_uncased), a local folder with a
-            KerasHub preset or a Hugging Face model, or a saved .keras file. It
-            is fine-tuned on the labels, unless it classifies already.
-        data: The texts, or images. 'docstrings': summaries of the installed
-            packages' functions, labelled by library, no download. Or a .tsv or
-            .csv file, a folder with train, dev and test as such files, or
-            'tfds:NAME', such as tfds:glue/sst2. Images: 'digits', an .npz file,
-            or a folder with a folder for each class.
         student: The small model: convolutions, a recurrent network, averaged
             n-grams, or the teacher with fewer layers; of images a residual
             network; of vectors the mean of the tokens' own; or a model in a
@@ -45,8 +37,6 @@ class What:
             continues there after the last finished phase.
     """
 
-    teacher: str = "embedded"
-    data: str = "docstrings"
     student: Literal["auto", *STUDENTS] = "auto"
     method: Literal[*METHODS] = "kd"
     output: pathlib.Path = pathlib.Path("distilled")
@@ -72,28 +62,15 @@ class Imitation:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Run(Compared):
     """How often, how long, and what to do with an earlier run.
 
     Args:
-        seeds: One number: how many seeds, counted from 0. Several: the seeds
-            themselves. Each one trains every student anew, on labels of its
-            own.
         tune: How long learning rate, temperature and weights are chosen on dev
             before, such as 10m, 90s or 1h. What is given stays. None: as it is.
-        smoke: Tiny models on a few texts: seconds, to see that everything runs.
-        redo: Where the output folder holds phases made with other options, make
-            them again, and those that follow from them.
-        keep_weak_teacher: Imitate the teacher even where it is worse on dev
-            than the linear model or than a student on labels alone. Otherwise
-            the run ends with these.
     """
 
-    seeds: tuple[int, ...] = (1,)
     tune: str | None = None
-    smoke: bool = False
-    redo: bool = False
-    keep_weak_teacher: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,8 @@ from typing import Literal
 
 import tyro
 
+from keras_distill.cli.shared.options import Repeated
+
 Auto = Literal["auto"]
 
 
@@ -113,20 +115,6 @@ class Training:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
-    """How long, and what to do with an earlier run.
-
-    Args:
-        smoke: Tiny models on a few texts: seconds, to see that everything runs.
-        redo: Where the output folder holds phases made with other options, make
-            them again, and those that follow from them.
-    """
-
-    smoke: bool = False
-    redo: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
 class GKD:
     """Distil a causal language model on what the student writes itself.
 
@@ -140,4 +128,4 @@ class GKD:
     lengths: Lengths = Lengths()
     method: Method = Method()
     training: Training = Training()
-    run: Run = Run()
+    run: Repeated = Repeated()

@@ -12,6 +12,58 @@ AUTO = "auto"
 
 
 @dataclasses.dataclass(frozen=True)
+class Source:
+    """What is learnt, and from whom.
+
+    Args:
+        teacher: The large model. 'embedded': a 2-layer BERT, or of images a
+            residual network, trained here from scratch, no download. Or a
+            KerasHub preset name (bert_base_en_uncased), a local folder with a
+            KerasHub preset or a Hugging Face model, or a saved .keras file. It
+            is fine-tuned on the labels, unless it classifies already.
+        data: The texts, or images. 'docstrings': summaries of the installed
+            packages' functions, labelled by library, no download. Or a .tsv or
+            .csv file, a folder with train, dev and test as such files, or
+            'tfds:NAME', such as tfds:glue/sst2. Images: 'digits', an .npz file,
+            or a folder with a folder for each class.
+    """
+
+    teacher: str = "embedded"
+    data: str = "docstrings"
+
+
+@dataclasses.dataclass(frozen=True)
+class Repeated:
+    """What to do with an earlier run.
+
+    Args:
+        smoke: Tiny models on a few texts: seconds, to see that everything runs.
+        redo: Where the output folder holds phases made with other options, make
+            them again, and those that follow from them.
+    """
+
+    smoke: bool = False
+    redo: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared(Repeated):
+    """How often, and what to do with an earlier run.
+
+    Args:
+        keep_weak_teacher: Imitate the teacher even where it is worse on dev
+            than the linear model or than a student on labels alone. Otherwise
+            the run ends with these.
+        seeds: One number: how many seeds, counted from 0. Several: the seeds
+            themselves. Each one trains every student anew, on labels of its
+            own.
+    """
+
+    keep_weak_teacher: bool = False
+    seeds: tuple[int, ...] = (1,)
+
+
+@dataclasses.dataclass(frozen=True)
 class Texts:
     """How texts become numbers.
 

@@ -4,9 +4,11 @@ import dataclasses
 import datetime
 
 from keras_distill import _files
+from keras_distill.experiments import exports
 from keras_distill.experiments import results
 from keras_distill.experiments.environment import environment
 from keras_distill.experiments.floor import LINEAR
+from keras_distill.experiments.report import cards
 from keras_distill.experiments.report import entries
 from keras_distill.experiments.report import html
 from keras_distill.experiments.report import tables
@@ -85,11 +87,12 @@ def build(outcome, task, teacher, files, folder, about):
     return found
 
 
-def write(found, output, with_html):
-    """Writes `report.json`, `report.md` and, if asked for, `report.html`.
+def write(found, task, output, with_html=False):
+    """Writes `report.json`, `report.md`, the cards, if asked `report.html`.
 
     Args:
         found: Dict, from `build`.
+        task: `Task`.
         output: Path of the folder.
         with_html: Boolean.
     """
@@ -99,6 +102,7 @@ def write(found, output, with_html):
         texts["report.html"] = html.page(found)
     for name, text in texts.items():
         _files.write_text(output / name, text)
+    cards.write(found, task, output / exports.EXPORT)
 
 
 def measured(found, task, about):
