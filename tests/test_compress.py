@@ -6,12 +6,14 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+import tiny_images
 import tiny_text
 
 import keras_distill as kd
 from keras_distill import _files
 from keras_distill._errors import UsageError
 from keras_distill.cli import main
+from keras_distill.experiments import cuts
 from keras_distill.experiments.compressing import front
 from keras_distill.pruning import budgets
 
@@ -194,6 +196,17 @@ def subclassed(teacher):
             return self.inner(inputs, training=training)
 
     return Plain()
+
+
+def test_images_are_augmented_for_importance():
+    model = tiny_images.network()
+    raw, moved, again = (
+        cuts.sample(tiny_images.task(how), model)[0]
+        for how in ("none", "shift", "shift")
+    )
+    np.testing.assert_array_equal(moved, again)
+    assert moved.shape == raw.shape
+    assert np.any(moved != raw)
 
 
 def test_messages(task, teacher, tmp_path):

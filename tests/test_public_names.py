@@ -53,7 +53,8 @@ NAMES = {
         RKDDistance
         ReverseKL SkewKL SkewReverseKL SoftBinaryCrossEntropy SoftCrossEntropy
         StandardizedKL TTM TotalVariation VectorCosine WSLD WTTM""",
-    "pruning": """Group Structure cut importance low_rank prune search
+    "pruning": """Group Structure block_influence cut importance layer_map
+        low_rank prune search
         structure vocabulary""",
     "quantization": """QuantizationAware""",
     "recipes": """Recipe annealing attention continuation hard hidden kd mse

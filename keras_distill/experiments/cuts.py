@@ -3,6 +3,7 @@
 import functools
 
 import keras
+import numpy as np
 
 from keras_distill import _files
 from keras_distill import pruning
@@ -19,7 +20,7 @@ from keras_distill.recipes.base import control_of
 PRUNED, BY_CHANCE, FEWER = "pruned", "pruned by chance", "fewer layers"
 METHODS = {PRUNED: "taylor", BY_CHANCE: "random"}
 CUTS = "cuts"
-ROWS = 512  # Of train, for importance.
+ROWS, SEEDS = 512, (0, 0)  # Of train, for importance; of their augmentation.
 
 
 def check(task, model, budget):
@@ -46,14 +47,21 @@ def check_graph(model):
 
 
 def sample(task, model):
-    """Inputs of a model, in its structure, and labels, of train."""
+    """Inputs of a model, in its structure, and labels, of train.
+
+    Images are augmented as they are in training: a model that knows its train
+    images by heart has no loss on them that could tell its units apart.
+    """
     rows = task.encoded["train"].take(slice(0, ROWS))
-    known = symbolic_inputs(model)
+    inputs, known = rows.inputs, symbolic_inputs(model)
+    if rows.augment is not None:
+        inputs = rows.augment(inputs, SEEDS)
+        inputs = {name: np.asarray(x) for name, x in inputs.items()}
     if isinstance(known, dict):
-        return {name: rows.inputs[name] for name in known}, rows.labels
-    if len(rows.inputs) == 1:  # Whatever the model calls it.
-        return next(iter(rows.inputs.values())), rows.labels
-    inputs = keras.tree.map_structure(lambda x: rows.inputs[x.name], known)
+        return {name: inputs[name] for name in known}, rows.labels
+    if len(inputs) == 1:  # Whatever the model calls it.
+        return next(iter(inputs.values())), rows.labels
+    inputs = keras.tree.map_structure(lambda x: inputs[x.name], known)
     return inputs, rows.labels
 
 

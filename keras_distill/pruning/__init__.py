@@ -1,5 +1,7 @@
 """Cutting units out of trained models: smaller and dense, no masks."""
 
+from keras_distill.pruning.blocks import block_influence as block_influence
+from keras_distill.pruning.blocks import layer_map as layer_map
 from keras_distill.pruning.cutting import cut as cut
 from keras_distill.pruning.cutting import prune as prune
 from keras_distill.pruning.graph import Group as Group

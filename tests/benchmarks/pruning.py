@@ -6,8 +6,10 @@
 `--budget` is a share of the multiplications. `--data` holds `x_train`,
 `y_train`, `x_test`, `y_test`, as `keras_distill.data.load_images` reads them.
 The cut is by Taylor, by weights, and by chance, to the budget by
-`pruning.search`, and evenly, with the same share of each group. Then the whole
-model teaches it for `--epochs` on shifted and mirrored images, which both see.
+`pruning.search`, and evenly, with the same share of each group. Taylor's reads
+shifted and mirrored images: a model that knows its train images by heart has
+no loss on them to tell from. Then the whole model teaches what is left for
+`--epochs` on such images, which both see.
 Accuracy on test right after the cut and after the last epoch: nothing is
 chosen. A second call goes on where the first one stopped.
 """
@@ -107,16 +109,20 @@ def run(arguments):
     splits = data.load_images(arguments.data)
     rows = np.random.default_rng(0).permutation(len(splits.train))
     few = splits.train.take(rows[: arguments.images])
-    images = few.images.astype("float32"), few.labels
     print(f"whole: {accuracy(model, splits.test):.1f}", flush=True)
     arms = itertools.product(
-        range(arguments.seeds), arguments.budget, METHODS, SPREADS
+        range(arguments.seeds),
+        arguments.budget,
+        arguments.methods,
+        arguments.spreads,
     )
     for seed, share, method, spread in arms:
         name = f"{share}, {method}, {spread}, {arguments.epochs} epochs"
         if str(seed) in found.setdefault(name, {}):
             continue
-        values = pruning.importance(model, images, method=method, seed=seed)
+        values = pruning.importance(
+            model, moved(few, seed), method=method, seed=seed
+        )
         found[name][str(seed)] = measured(
             model, splits, share, values, spread, seed, arguments.epochs
         )
@@ -140,7 +146,9 @@ if __name__ == "__main__":
     parser.add_argument("--data", required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
     parser.add_argument("--budget", type=float, nargs="+", default=[0.73, 0.5])
-    parser.add_argument("--images", type=int, default=1024)
+    parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument("--spreads", nargs="+", default=SPREADS)
+    parser.add_argument("--images", type=int, default=2048)
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=3)
     run(parser.parse_args())
