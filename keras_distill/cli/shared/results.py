@@ -26,7 +26,9 @@ def show_students(found, title, screen):
 
 def show_verdicts(found, screen):
     """Prints what the report says in words, whatever failed included."""
+    several = len(found["verdicts"]) > 1
     for item in found["verdicts"]:
         screen.line(item["headline"])
+        about = f"{item['student']}: " if several else ""
         for sentence in (*item["failures"], *item["warnings"]):
-            screen.line(sentence)
+            screen.line(f"{about}{sentence}")
