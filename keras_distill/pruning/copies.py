@@ -1,15 +1,19 @@
 """Models of the same layers, some of them changed."""
 
 import keras
+import keras_hub
 
 from keras_distill.pruning import graph
+
+KERAS_HUB = keras_hub.models.Backbone, keras_hub.models.Task
 
 
 class Copy:
     """Copies models, each of their layers once, wherever it is called.
 
     A subclass says what becomes of a layer, `changed`, of a weight, `value`,
-    and which models in a model are copied layer by layer, `enters`.
+    which models in a model are copied layer by layer, `enters`, and which of
+    KerasHub's stay what they are, `stays`.
     """
 
     def __init__(self):
@@ -22,6 +26,10 @@ class Copy:
             model: `keras.Model` whose graph is known.
             inputs: Structure of Keras tensors, where they are other ones.
         """
+        if isinstance(model, KERAS_HUB) and self.stays(model):
+            copy = self.changed(model, model.get_config())
+            self.give_weights(model, copy)
+            return copy
 
         def clone(operation):
             if not isinstance(operation, keras.Layer):
@@ -45,9 +53,19 @@ class Copy:
         if isinstance(layer, keras.layers.Lambda):
             # It has nothing to share, and its function no configuration.
             return layer
-        return self.changed(layer, layer.get_config())
+        try:
+            return self.changed(layer, layer.get_config())
+        except (AttributeError, TypeError) as error:
+            # KerasHub's Llama gives none, its Qwen3 one without `head_dim`.
+            raise ValueError(
+                f"Layer {layer.name!r} cannot be made again from its "
+                f"configuration ({error}). Cut all layers of its kind alike, "
+                "and nothing else, so that one of the whole model says it"
+            ) from error
 
     def _is_entered(self, layer):
+        if isinstance(layer, KERAS_HUB) and self.stays(layer):
+            return False
         return graph.is_graph(layer) and self.enters(layer)
 
     def cloned(self, model, **arguments):
@@ -59,13 +77,26 @@ class Copy:
         del model
         return True
 
+    def stays(self, model):
+        """Whether a configuration says what becomes of KerasHub's model."""
+        del model
+        return False
+
     def inputs_of(self, model):
         """Other inputs of a model in a model, or None."""
         del model
 
     def changed(self, layer, config):
         """The copy of a layer, without its weights."""
+        if isinstance(layer, keras_hub.models.Task):
+            backbone = self.changed(layer.backbone, layer.backbone.get_config())
+            config["backbone"] = backbone
+            config["preprocessor"] = self.preprocessor_of(layer)
         return type(layer).from_config(config)
+
+    def preprocessor_of(self, task):
+        """What becomes of a KerasHub task's preprocessor, or None."""
+        return task.preprocessor
 
     def give_weights(self, layer, copy):
         """Gives a copy of a layer its weights."""

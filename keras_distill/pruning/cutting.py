@@ -1,8 +1,10 @@
 """A smaller model: layers with fewer units, their weights sliced."""
 
 import keras
+import keras_hub
 import numpy as np
 
+from keras_distill._backend import nested_layers
 from keras_distill._checks import check_between
 from keras_distill.pruning import graph
 from keras_distill.pruning.copies import Copy
@@ -110,11 +112,40 @@ class _Cut(Copy):
         self._found, self._stays = found, stays
         self._weights = {id(w.variable): w for w in found.weights}
 
+    def stays(self, model):
+        return self._settings(model) is not None
+
+    def _settings(self, model):
+        """What a cut changes in the configuration of KerasHub's model.
+
+        None where that cannot say it: layers of several widths, or a width
+        that no setting tells.
+        """
+        backbone, widths = getattr(model, "backbone", model), {}
+        config = backbone.get_config()
+        for layer in nested_layers(model):
+            for name, size in self._sizes(layer).items():
+                before = size(lambda units: np.ones(len(units), bool))
+                widths.setdefault(name, set()).add((before, size(self._stays)))
+        found = {}
+        for name, pairs in widths.items():
+            if all(before == after for before, after in pairs):
+                continue
+            (before, found[name]), *others = pairs
+            if others or config.get(name) != before:
+                return None
+        return found
+
     def changed(self, layer, config):
-        reading = self._found.readings.get(id(layer))
-        sizes = {} if reading is None else reading.sizes
-        sizes = {name: size(self._stays) for name, size in sizes.items()}
+        if isinstance(layer, keras_hub.models.Backbone):
+            return super().changed(layer, config | self._settings(layer))
+        sizes = self._sizes(layer).items()
+        sizes = {name: size(self._stays) for name, size in sizes}
         return super().changed(layer, config | sizes)
+
+    def _sizes(self, layer):
+        reading = self._found.readings.get(id(layer))
+        return {} if reading is None else reading.sizes
 
     def enters(self, model):
         weights = (self._weights.get(id(v)) for v in model.weights)

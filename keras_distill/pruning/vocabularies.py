@@ -130,17 +130,9 @@ class _Fewer(Copy):
         super().__init__()
         self._tokens, self._kept, self._tokenizer = tokens, kept, tokenizer
 
-    def of(self, model, inputs=None):
-        if self.enters(model):
-            return super().of(model, inputs)
-        copy = self.changed(model, model.get_config())
-        self.give_weights(model, copy)
-        return copy
-
-    def enters(self, model):
-        """KerasHub's own stay what they are."""
-        kinds = keras_hub.models.Backbone, keras_hub.models.Task
-        return not isinstance(model, kinds)
+    def stays(self, model):
+        del model
+        return True
 
     def changed(self, layer, config):
         fewer = {
@@ -148,14 +140,11 @@ class _Fewer(Copy):
             for name in SETTINGS
             if config.get(name) == len(self._tokens)
         }
-        if isinstance(layer, keras_hub.models.Task):
-            fewer |= self._of_task(layer)
         return super().changed(layer, config | fewer)
 
-    def _of_task(self, task):
-        backbone = self.changed(task.backbone, task.backbone.get_config())
+    def preprocessor_of(self, task):
         if task.preprocessor is None:
-            return {"backbone": backbone}
+            return None
         tokens = task.preprocessor.tokenizer.get_vocabulary()
         if tokens != self._tokens:
             raise ValueError(
@@ -163,8 +152,7 @@ class _Fewer(Copy):
                 "Received: one with another vocabulary"
             )
         held = task.preprocessor.get_config() | {"tokenizer": self._tokenizer}
-        preprocessor = type(task.preprocessor)(**held)
-        return {"backbone": backbone, "preprocessor": preprocessor}
+        return type(task.preprocessor)(**held)
 
     def value(self, old, new):
         value = super().value(old, new)

@@ -70,7 +70,12 @@ _RULES = {}
 
 
 def rule(*kinds):
-    """Registers a rule for kinds of layers, not for their subclasses."""
+    """Registers a rule for kinds of layers, not for their subclasses.
+
+    Args:
+        *kinds: Classes; or strings, of an operation's class, or `"keras_hub."`
+            and the name of a class that KerasHub gives no public place.
+    """
 
     def register(function):
         _RULES.update(dict.fromkeys(kinds, function))
@@ -80,9 +85,13 @@ def rule(*kinds):
 
 
 def key_of(operation):
-    """What rules are known by: a layer's class, the name of an operation's."""
+    """What rules are known by: a layer's class, or a name, as of `rule`."""
     kind = type(operation)
-    return kind if isinstance(operation, keras.Layer) else kind.__name__
+    if not isinstance(operation, keras.Layer):
+        return kind.__name__
+    if kind not in _RULES and kind.__module__.startswith("keras_hub."):
+        return f"keras_hub.{kind.__name__}"
+    return kind
 
 
 def read(layer, units, inputs):
