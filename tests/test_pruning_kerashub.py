@@ -114,6 +114,25 @@ def test_a_classifier_keeps_its_preprocessor(tmp_path):
     assert not isinstance(plain, keras_hub.models.Task)
 
 
+def test_a_model_of_which_some_layers_stay_is_plain_layers():
+    """Of BART the decoder's, which read another sequence."""
+    backbone = keras_hub.models.BartBackbone(40, 2, 2, 8, 16, dropout=0.0)
+    rows = {name: tiny_lm.tokens()["token_ids"] for name in backbone.input}
+    for name in rows:
+        if "mask" in name:
+            rows[name] = tiny_lm.tokens()["padding_mask"]
+    assert len(widths(backbone)) == 2
+    smaller = pruning.prune(backbone, keep=0.5)
+    assert type(smaller) is not type(backbone)
+    assert smaller.count_params() < backbone.count_params()
+    whole = pruning.prune(backbone, keep=1.0)
+    assert type(whole) is type(backbone)
+    for found, expected in zip(
+        keras.tree.flatten(whole(rows)), keras.tree.flatten(backbone(rows))
+    ):
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+
+
 def test_what_is_not_plain_stays():
     model = tiny_lm.gpt2()
     model.backbone.enable_lora(2)

@@ -7,6 +7,7 @@ import numpy as np
 from keras_distill._backend import nested_layers
 from keras_distill._checks import check_between
 from keras_distill.pruning import graph
+from keras_distill.pruning.copies import KERAS_HUB
 from keras_distill.pruning.copies import Copy
 from keras_distill.pruning.importances import by_weights
 
@@ -111,18 +112,41 @@ class _Cut(Copy):
         super().__init__()
         self._found, self._stays = found, stays
         self._weights = {id(w.variable): w for w in found.weights}
+        self._as_one = {}
 
     def stays(self, model):
-        return self._settings(model) is not None
+        if id(model) not in self._as_one:
+            self._as_one[id(model)] = self._made_as_one(model)
+        return self._as_one[id(model)] is not None
+
+    def _made_as_one(self, model):
+        """KerasHub's model by a configuration of its own, or None."""
+        settings = self._settings(model)
+        if settings is None:
+            return None
+        copy = super().changed(model, model.get_config() | settings)
+        # Layers of the same setting that are not understood keep their width.
+        expected = [self._shape(weight) for weight in model.weights]
+        return copy if expected == [w.shape for w in copy.weights] else None
+
+    def _shape(self, variable):
+        weight = self._weights.get(id(variable))
+        if weight is None:
+            return variable.shape
+        return tuple(
+            size if units is None else int(self._stays(units).sum())
+            for size, units in zip(variable.shape, weight.axes)
+        )
 
     def _settings(self, model):
         """What a cut changes in the configuration of KerasHub's model.
 
         None where that cannot say it: layers of several widths, or a width
-        that no setting tells.
+        that no setting tells. A task has none itself, but a backbone.
         """
-        backbone, widths = getattr(model, "backbone", model), {}
-        config = backbone.get_config()
+        is_task = isinstance(model, keras_hub.models.Task)
+        config = (model.backbone if is_task else model).get_config()
+        widths = {}
         for layer in nested_layers(model):
             for name, size in self._sizes(layer).items():
                 before = size(lambda units: np.ones(len(units), bool))
@@ -134,11 +158,11 @@ class _Cut(Copy):
             (before, found[name]), *others = pairs
             if others or config.get(name) != before:
                 return None
-        return found
+        return {} if is_task else found
 
     def changed(self, layer, config):
-        if isinstance(layer, keras_hub.models.Backbone):
-            return super().changed(layer, config | self._settings(layer))
+        if isinstance(layer, KERAS_HUB) and self.stays(layer):
+            return self._as_one[id(layer)]
         sizes = self._sizes(layer).items()
         sizes = {name: size(self._stays) for name, size in sizes}
         return super().changed(layer, config | sizes)
