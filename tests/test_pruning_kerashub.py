@@ -7,6 +7,8 @@ import pytest
 import tiny_lm
 import tiny_text
 
+import keras_distill as kd
+from keras_distill import gkd
 from keras_distill import pruning
 from keras_distill.data import bert_preprocessor
 
@@ -86,6 +88,26 @@ def test_a_layer_that_kerashub_cannot_copy_is_told(family):
     first, _ = widths(model)
     with pytest.raises(ValueError, match="Cut all layers of its kind alike"):
         pruning.cut(model, {first: [0, 3]})
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_it_learns_from_the_whole_model_by_what_it_writes(family):
+    teacher = FAMILIES[family]()
+    student = pruning.prune(teacher, keep=0.5)
+    preprocessor = gkd.GKDPreprocessor(
+        None, max_completion_length=4, max_prompt_length=4, stop_token_id=1
+    )
+    prompts, responses = [[5, 6, 7], [8, 9]], [[14, 15], [16]]
+    rows = preprocessor.batches(prompts, responses, batch_size=2, seed=0)
+    distiller = kd.GKDDistiller(
+        *(teacher, student),
+        lmbda=1.0,
+        max_completion_length=4,
+        stop_token_ids=(1,),
+    )
+    distiller.compile(keras.optimizers.Adam(1e-2))
+    history = distiller.fit(rows, epochs=8, verbose=0).history
+    assert np.mean(history["loss"][-3:]) < np.mean(history["loss"][:3])
 
 
 def test_a_classifier_keeps_its_preprocessor(tmp_path):
