@@ -695,6 +695,17 @@ def test_cut_models_load_without_this_package(kind, tmp_path):
     )
 
 
+def test_what_tensorflow_would_crash_on_is_told():
+    x = inputs = keras.Input((8, 8, 3))
+    for name, strides in (("plain", 1), ("strided", 2)):
+        x = layers.Conv2D(20, 1, strides, name=name)(x)
+    model = keras.Model(inputs, layers.Dense(2)(layers.Flatten()(x)))
+    if keras.backend.backend() == "tensorflow":
+        with pytest.warns(UserWarning, match=r"\['strided'\].*ONEDNN"):
+            pruning.cut(model, {"plain": range(15)})
+    pruning.cut(model, {"plain": range(16)})
+
+
 def test_a_student_is_cut_and_trained_on():
     model = students.text_cnn(2, (50, 8), filters=4)
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(True))

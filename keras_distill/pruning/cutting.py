@@ -1,5 +1,8 @@
 """A smaller model: layers with fewer units, their weights sliced."""
 
+import math
+import warnings
+
 import keras
 import keras_hub
 import numpy as np
@@ -10,6 +13,8 @@ from keras_distill.pruning import graph
 from keras_distill.pruning.copies import KERAS_HUB
 from keras_distill.pruning.copies import Copy
 from keras_distill.pruning.importances import by_weights
+
+FEWEST_WITH_STRIDES = 16
 
 
 def prune(model, keep=0.5, importance=None, freeze=()):
@@ -102,7 +107,35 @@ def _without_others(model, found, kept):
     def stays(units):
         return ~np.isin(found.units.roots(units), list(gone))
 
-    return _Cut(found, stays).of(model)
+    smaller = _Cut(found, stays).of(model)
+    _warn_of_strides(smaller)
+    return smaller
+
+
+def _warn_of_strides(model):
+    """Tells what TensorFlow cannot train, and dies of.
+
+    Seen with 2.21 on processors with AVX-512: the gradient of such a layer, by
+    oneDNN, writes past its memory.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return
+    names = [
+        layer.name
+        for layer in nested_layers(model)
+        if isinstance(layer, keras.layers.Conv2D)
+        and math.prod(layer.kernel_size) == 1
+        and math.prod(layer.strides) > 1
+        and layer.kernel.shape[-2] < FEWEST_WITH_STRIDES
+    ]
+    if names:
+        warnings.warn(
+            f"Training with {names[:3]}, strided convolutions of one pixel "
+            f"that now read fewer than {FEWEST_WITH_STRIDES} channels, can end "
+            "in a crash of TensorFlow on a CPU: freeze what they read, or set "
+            "TF_ENABLE_ONEDNN_OPTS=0",
+            stacklevel=3,
+        )
 
 
 class _Cut(Copy):

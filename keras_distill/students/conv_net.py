@@ -165,9 +165,16 @@ def _convolution(x, channels, strides, name, options, kernel=3):
 
 def _block(x, channels, strides, name, options):
     shortcut = x
-    if strides > 1 or x.shape[-1] != channels:
+    if strides > 1:
+        # The pixels that a strided convolution of one pixel reads, the gradient
+        # of which writes past its memory in TensorFlow 2.21 where it has fewer
+        # than 16 channels (oneDNN, processors with AVX-512).
+        shortcut = keras.layers.AveragePooling2D(
+            1, strides, padding="same", name=f"{name}_pixels", **options
+        )(shortcut)
+    if x.shape[-1] != channels:
         shortcut = _convolution(
-            x, channels, strides, f"{name}_shortcut", options, kernel=1
+            shortcut, channels, 1, f"{name}_shortcut", options, kernel=1
         )
     x = _convolution(x, channels, strides, f"{name}_1", options)
     x = keras.layers.ReLU(name=f"{name}_relu_1", **options)(x)
