@@ -1,8 +1,10 @@
 """The same seeds and the same layer names for every test."""
 
+import contextlib
 import gc
 import os
 import pathlib
+from unittest import mock
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # As many processes as cores.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -28,10 +30,26 @@ import keras
 import pytest
 
 
+kernels_kept = contextlib.nullcontext
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+
+    # A graph that runs a few times never pays back what rewriting it takes.
+    tf.config.optimizer.set_experimental_options(
+        {"disable_meta_optimizer": True}
+    )
+
+    def kernels_kept():
+        """Seeds and names are set without a search for every kernel anew."""
+        return mock.patch.object(context.context(), "_context_handle", None)
+
+
 @pytest.fixture(autouse=True)
 def seeds():
-    keras.utils.clear_session(free_memory=False)
-    keras.utils.set_random_seed(0)
+    with kernels_kept():
+        keras.utils.clear_session(free_memory=False)
+        keras.utils.set_random_seed(0)
 
 
 def pytest_collection_finish(session):
