@@ -29,7 +29,6 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 import keras
 import pytest
 
-
 kernels_kept = contextlib.nullcontext
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
@@ -56,4 +55,4 @@ def pytest_collection_finish(session):
     """What is imported by now stays: let the collector pass over it."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(50_000, 20, 10)

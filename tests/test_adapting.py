@@ -171,6 +171,7 @@ def test_a_model_that_is_never_finite_is_told(task, monkeypatch):
         adapt(task, monkeypatch, scores, (1.0,))
 
 
+@pytest.mark.large
 def test_it_learns_and_does_so_again(task):
     """The same seed, the same weights, whatever was tried before."""
     found = []
@@ -186,6 +187,7 @@ def test_it_learns_and_does_so_again(task):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("epochs", [2, None])
 def test_a_teacher_may_see_no_more_labels_than_the_student(epochs, monkeypatch):
     task = tiny_text.task()

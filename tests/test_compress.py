@@ -42,6 +42,7 @@ def compressed(task, teacher, folder, budget=HALF, **options):
     return kd.compress(task, teacher, budget, folder, **options)
 
 
+@pytest.mark.large
 def test_students_are_within_the_budget(run, teacher):
     folder, found = run
     cuts = {cut["student"]: cut for cut in found["cuts"]}

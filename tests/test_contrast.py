@@ -92,6 +92,7 @@ def test_one_text_alone_is_no_pair():
 # The training.
 
 
+@pytest.mark.large
 def test_texts_of_a_class_come_together(task, folder):
     model, rows = model_for(task, folder), task.encoded["train"]
     before = reference(rows.labels, vectors_of(model, rows))
@@ -131,6 +132,7 @@ def test_weights_of_a_head_say_what_the_classifier_says(present):
     np.testing.assert_allclose(logits, expected, rtol=1e-5)
 
 
+@pytest.mark.large
 def test_no_label_is_seen_but_those_that_are_given(task, folder, monkeypatch):
     seen, batches = [], data.batches
 
@@ -153,6 +155,7 @@ def test_no_label_is_seen_but_those_that_are_given(task, folder, monkeypatch):
     assert np.mean(drawn.labels) == pytest.approx(0.5, abs=0.1)
 
 
+@pytest.mark.large
 def test_the_time_ends_it(task, folder):
     found = experiments.fine_tune_contrastively(
         model_for(task, folder), task, steps=50, minutes=1e-9
@@ -275,6 +278,7 @@ def test_an_encoder_that_knows_no_padding_starts_as_it_is(tmp_path):
     assert embedders.classifier(str(tmp_path / "fnet"), 2) is None
 
 
+@pytest.mark.large
 def test_a_run_with_few_labels_says_how_its_teacher_began(
     tmp_path, monkeypatch
 ):

@@ -128,6 +128,7 @@ def integers(path):
     return types.count("int8") / len(types)
 
 
+@pytest.mark.large
 def test_files_with_learnt_ranges(tmp_path):
     aware = QuantizationAware(convolutional(), activations="int8")
     aware.compile(

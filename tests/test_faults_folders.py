@@ -227,6 +227,7 @@ with RunFolder(sys.argv[1], "distill") as folder:
 """
 
 
+@pytest.mark.large
 def test_a_killed_process_holds_a_folder_no_more(tmp_path):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path / "out")],

@@ -87,6 +87,7 @@ def test_logits_that_are_not_finite_are_no_teachers():
 SOFT = ("--learning-rate", "0.1", "--batch-size", "10")
 
 
+@pytest.mark.large
 def test_a_broken_student_is_told_as_failed(call, tmp_path, monkeypatch):
     break_loss(monkeypatch, kd.losses.ForwardKL)
     for told in ("epoch 1", "already done: distilled_seed_0 (failed"):

@@ -606,6 +606,7 @@ def cell(recipe, task, **sizes):
     return next(c for c in cells if c.arm == "distilled").for_task(task)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("name", ["kd", "hidden", "attention"])
 def test_the_teacher_runs_on_augmented_images(task, teacher, name):
     wrong = {
@@ -622,6 +623,7 @@ def test_the_teacher_runs_on_augmented_images(task, teacher, name):
         np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.large
 def test_without_augmentation_its_logits_are_enough():
     task = tiny_images.task("none")
     teacher = tiny_images.teacher(task)
@@ -646,6 +648,7 @@ def test_another_augmentation_is_another_training(teacher):
     assert len(found) == 3
 
 
+@pytest.mark.large
 def test_feature_maps_of_other_sizes_are_matched(task):
     teacher = task.adapted(plain_teacher("functional"))
     model = tiny_images.SMALL.build(task, None)

@@ -186,6 +186,7 @@ def found_arm(found):
     return best["arm"]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_weak_teacher_is_imitated_only_if_asked(keep, task, tmp_path):
     lines = []

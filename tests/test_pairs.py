@@ -233,6 +233,7 @@ def test_the_linear_model_tells_pairs_apart(task):
     assert task.linear_model(task.labels(None, 0)).facts["size_bytes"] > 0
 
 
+@pytest.mark.large
 def test_a_saved_model_takes_two_strings(task, tmp_path):
     model = students.TextCNN(width=4).build(task, None)
     report = kd.export.saved_model(

@@ -119,6 +119,7 @@ def test_rows_without_a_score_have_no_gradient():
 # The tasks.
 
 
+@pytest.mark.large
 def test_no_learning_rate_depends_on_the_unit():
     """Prices in cents are learnt as those in euros."""
     euros = make(TextRegression)
@@ -339,6 +340,7 @@ def test_copied_layers_keep_the_unit(kind):
     np.testing.assert_allclose(student(inputs), teacher(inputs), rtol=1e-5)
 
 
+@pytest.mark.large
 def test_a_correlation_may_be_negative_and_zero(tmp_path):
     """A teacher that is always wrong, and one that says the same to all."""
     task = make(TextRegression, transfer=())
