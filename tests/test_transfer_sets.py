@@ -18,6 +18,7 @@ from keras_distill.experiments import Preparation
 from keras_distill.experiments import Prepared
 from keras_distill.experiments import defaults
 from keras_distill.experiments import distilling
+from keras_distill.experiments import prepared as module
 from keras_distill.experiments import transfer
 from keras_distill.experiments.prepared import open_folder
 from keras_distill.tasks.base import TRANSFER
@@ -134,3 +135,38 @@ def test_the_rows_decide(files, tmp_path, monkeypatch):
     assert TRANSFER not in task.encoded
     assert not task.has_transfer()
     assert not any("Transfer set" in note for note in task.notes)
+
+
+def test_a_slow_teacher_labels_what_there_is_time_for():
+    texts = [f"{place}" for place in range(4_000)]
+    assert transfer.within(texts, 0.1, 10.0) is texts
+    kept = transfer.within(texts, 0.3, 10.0)
+    assert len(kept) == len(set(kept)) == 2_000
+    # Variations of a text stand side by side: each text keeps some of its own.
+    assert kept == texts[::2]
+    assert len(transfer.within(texts, 60.0, 10.0)) == 1_000
+    assert len(transfer.within(texts[:10], 60.0, 10.0)) == 10
+
+
+@pytest.mark.parametrize("asked", ["auto", "augment:20"])
+def test_only_what_is_automatic_is_cut(asked, files, tmp_path, monkeypatch):
+    monkeypatch.setattr(transfer, "FEWEST_TEXTS", 7)
+    monkeypatch.setattr(module, "seconds_per_row", lambda *_: 60.0)
+    preparation = Preparation(
+        **files, transfer=asked, teacher_epochs=0, teacher_minutes=1.0
+    )
+    with open_folder(tmp_path / "run", "distill", preparation) as opened:
+        ready = Prepared(preparation, opened)
+        opened.execute(ready.phases(Watcher()), Watcher())
+        kept = len(ready.task.encoded[TRANSFER])
+        made = opened.result("transfer")["texts"]
+        # What is labelled is what the student gets.
+        assert len(ready.teacher.logits[TRANSFER]) == kept
+        told = ready.task.notes[-1]
+    if asked == "auto":
+        assert kept == 7 < made
+        assert f"the other {made - 7:,}" in told
+        assert "`--teacher-minutes`" in told
+    else:
+        assert kept == made
+        assert "`--teacher-minutes`" not in told

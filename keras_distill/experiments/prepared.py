@@ -15,6 +15,7 @@ from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.experiments import transfer as transfer_set
 from keras_distill.experiments.phases import Phase
+from keras_distill.experiments.predicting import seconds_per_row
 from keras_distill.experiments.preparation import AUTO
 from keras_distill.experiments.preparation import Preparation
 from keras_distill.experiments.run_folder import RunFolder
@@ -24,6 +25,7 @@ MODEL = pathlib.Path("teacher.keras")
 ALL_READ = ("teacher", "data", "smoke", "task")
 LOGITS = pathlib.Path("data") / "teacher_logits.npz"
 TRANSFER_TEXTS = pathlib.Path("data") / "transfer_texts.json"
+LABELLING = "seconds_per_row"
 
 
 class Prepared:
@@ -42,13 +44,24 @@ class Prepared:
     def task(self):
         """`Task`, with the transfer set."""
         found = self._task_without_transfer()
-        texts = []
-        if self.preparation.has_transfer_set:
-            texts = _files.read_json(self.folder.path / TRANSFER_TEXTS)
+        texts, left_out = self._transfer_texts()
         if texts:
             found.add_transfer(texts)
-            found.notes += (self._transfer_note(len(texts)),)
+            found.notes += (self._transfer_note(len(texts), left_out),)
         return found
+
+    def _transfer_texts(self):
+        """Texts for the teacher to label, and how many it has no time for."""
+        if not self.preparation.has_transfer_set:
+            return [], 0
+        texts = _files.read_json(self.folder.path / TRANSFER_TEXTS)
+        teacher = self.folder.record("teacher") or {"result": {}}
+        seconds = teacher["result"].get(LABELLING)
+        if seconds is None:
+            return texts, 0
+        minutes = self.preparation.teacher_minutes
+        kept = transfer_set.within(texts, seconds, minutes)
+        return kept, len(texts) - len(kept)
 
     def _task_without_transfer(self):
         facts = self.folder.result("data")
@@ -82,9 +95,9 @@ class Prepared:
             )
         return transfer_set.variations(chosen)
 
-    def _transfer_note(self, count):
+    def _transfer_note(self, count, left_out):
         unlabelled = self.preparation.unlabelled
-        return transfer_set.note(count, self._variations, unlabelled)
+        return transfer_set.note(count, self._variations, unlabelled, left_out)
 
     @functools.cached_property
     def model(self):
@@ -209,6 +222,8 @@ class Prepared:
         keras.utils.set_random_seed(teaching.SEED)
         model, tuned = teachers.teacher_for(chosen, task, watcher, check)
         logits = {part: self._logits(model, part) for part in ("dev", "test")}
+        if chosen.transfer == AUTO and TRANSFER in task.encoded:
+            tuned[LABELLING] = seconds_per_row(model, task.encoded["train"])
         self._save_teacher(model, task)
         return {
             **tuned,

@@ -16,6 +16,8 @@ AUTO = "auto"
 # teacher has to read all of it.
 WANTED_TEXTS = 40_000
 MOST_VARIATIONS = 20
+# So many are labelled by the slowest teacher.
+FEWEST_TEXTS = 1_000
 
 
 def variations(text):
@@ -54,6 +56,28 @@ def for_rows(rows):
     """
     times = min(MOST_VARIATIONS, WANTED_TEXTS // max(rows, 1))
     return times if times > 1 else None
+
+
+def within(texts, seconds, minutes):
+    """As many of the texts as a teacher labels in the time, from everywhere.
+
+    Args:
+        texts: List of texts, those that were made of one side by side.
+        seconds: Float, what a text takes.
+        minutes: Float. A thousand texts are kept in any case.
+
+    Returns:
+        List.
+
+    Example:
+
+    >>> len(within(["a text"] * 40_000, seconds=0.1, minutes=10.0))
+    6000
+    """
+    most = max(int(60 * minutes / seconds), FEWEST_TEXTS)
+    if most >= len(texts):
+        return texts
+    return [texts[place * len(texts) // most] for place in range(most)]
 
 
 def make(splits, times, unlabelled, columns, smoke=False):
@@ -109,20 +133,27 @@ def read(path, columns):
         return read_texts(path)
 
 
-def note(count, times, unlabelled):
-    """One sentence on the transfer set.
+def note(count, times, unlabelled, left_out=0):
+    """One sentence on the transfer set, or two.
 
     Args:
         count: Integer, the number of texts.
         times: Integer, variations of each train text, or None.
         unlabelled: Path of the file of texts, or None.
+        left_out: Integer, texts that the teacher had no time for.
     """
     parts = []
     if times is not None:
         parts.append(f"up to {times} variations of each train text")
     if unlabelled is not None:
         parts.append(f"the texts in {unlabelled}")
-    return (
+    told = (
         f"Transfer set: {count:,} texts ({' and '.join(parts)}), none of them "
         "in train, dev or test, labelled by the teacher."
     )
+    if left_out:
+        told += (
+            f" It would take longer than `--teacher-minutes` to label the "
+            f"other {left_out:,}; with `--transfer augment:{times}` it does."
+        )
+    return told

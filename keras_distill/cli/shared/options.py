@@ -145,7 +145,8 @@ class Teaching:
             that does best on dev; with a number of epochs, 5e-4 for the
             embedded teacher, else 5e-5.
         teacher_minutes: The most time that choosing the rate and fine-tuning
-            may take, where the epochs are auto.
+            may take, where the epochs are auto; and labelling a transfer set
+            that is auto.
         teacher_batch_size: Texts in each step.
         teacher_start: What of a pretrained teacher of single texts is
             fine-tuned. encoder: a new head on it. contrastive: before that its
