@@ -65,8 +65,7 @@ class Preparation:
         teacher_learning_rate: Float, or `"auto"`: of three the one that does
             best on dev (None here); with a number of epochs 5e-4 for the
             embedded teacher, else 5e-5.
-        teacher_minutes: Float, the most that an adaptive fine-tuning takes,
-            and labelling a transfer set that is `"auto"`.
+        teacher_minutes: Float, the most for its epochs, and for a transfer set.
         teacher_batch_size: Integer.
         teacher_start: String, as what a pretrained one starts: `"encoder"`;
             `"contrastive"`, see there; or `"auto"`: so for 1,000 labels.
