@@ -57,7 +57,8 @@ class Prepared:
         texts = _files.read_json(self.folder.path / TRANSFER_TEXTS)
         teacher = self.folder.record("teacher") or {"result": {}}
         seconds = teacher["result"].get(LABELLING)
-        if seconds is None:
+        # The same teacher may have been taken over from a run with "auto".
+        if seconds is None or self.preparation.transfer != AUTO:
             return texts, 0
         minutes = self.preparation.teacher_minutes
         kept = transfer_set.within(texts, seconds, minutes)
