@@ -112,7 +112,6 @@ def test_a_student_like_the_teacher_has_nothing_to_learn(options, beta):
         np.testing.assert_allclose(old, new, atol=1e-6)
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("chunk_tokens", [None, 4])
 @pytest.mark.parametrize("size", [1, 3])
 def test_micro_batches_are_one_batch(chunk_tokens, size):
@@ -244,7 +243,6 @@ def test_the_same_seed_draws_the_same():
     assert first != second
 
 
-@pytest.mark.large
 def test_draws_are_per_row_or_per_batch():
     rows, batches = (
         [s[0] for s in draws(written(lmbda=0.5, granularity=g), 12)[1]]
@@ -282,7 +280,6 @@ class Kill(keras.callbacks.Callback):
             raise Killed
 
 
-@pytest.mark.large
 def test_a_killed_training_goes_on_where_it_was(tmp_path):
     whole, killed, resumed = replaying(), replaying(), replaying()
     resumed.state.seed.assign(99)

@@ -669,7 +669,6 @@ def test_files_are_measured(kind, tmp_path):
 # What comes of it.
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("kind", ["keras", "SavedModel"])
 def test_cut_models_load_without_this_package(kind, tmp_path):
     if keras.backend.backend() != "tensorflow" and kind == "SavedModel":

@@ -90,7 +90,6 @@ def test_a_layer_that_kerashub_cannot_copy_is_told(family):
         pruning.cut(model, {first: [0, 3]})
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_it_learns_from_the_whole_model_by_what_it_writes(family):
     teacher = FAMILIES[family]()
