@@ -1,6 +1,7 @@
 """How much text is made where nobody says, and what follows from it."""
 
 import dataclasses
+import types
 
 import pytest
 import tiny_runs
@@ -18,6 +19,7 @@ from keras_distill.experiments import Preparation
 from keras_distill.experiments import Prepared
 from keras_distill.experiments import defaults
 from keras_distill.experiments import distilling
+from keras_distill.experiments import predicting
 from keras_distill.experiments import prepared as module
 from keras_distill.experiments import transfer
 from keras_distill.experiments.prepared import open_folder
@@ -171,3 +173,21 @@ def test_only_what_is_automatic_is_cut(files, tmp_path, monkeypatch):
         else:
             assert kept == made
             assert "`--teacher-minutes`" not in told
+
+
+def test_what_a_row_takes_is_timed_on_the_first_ones(monkeypatch):
+    rows = tiny_text.task().encoded["train"]
+    monkeypatch.setattr(predicting, "TIMED_ROWS", 5)
+    passes, predictor = [], predicting.Predictor
+
+    def spy(first):
+        run = predictor(first)
+        return lambda model: passes.append(run(model))
+
+    monkeypatch.setattr(predicting, "Predictor", spy)
+    ticks = iter((10.0, 11.0))
+    clock = types.SimpleNamespace(perf_counter=lambda: next(ticks))
+    monkeypatch.setattr(predicting, "time", clock)
+    found = predicting.seconds_per_row(tiny_text.network(), rows)
+    assert found == pytest.approx(0.2)
+    assert [len(logits) for logits in passes] == [5, 5]

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_distill import data
 
 EVALUATION_BATCH = 128
+TIMED_ROWS = 2 * EVALUATION_BATCH
 
 
 def lengths(encoded):
@@ -23,20 +24,17 @@ def predict(model, encoded):
     return Predictor(encoded)(model)
 
 
-def seconds_per_row(model, encoded, rows=256):
-    """What a row of `predict` takes, once all that it needs is compiled.
+def seconds_per_row(model, encoded):
+    """What a row of `predict` takes, by the first 256 rows.
 
-    Args:
-        model: `keras.Model`.
-        encoded: `data.EncodedDataset`, of which the first rows are taken.
-        rows: Integer, how many.
+    The first pass compiles the model, the second one is timed.
     """
-    rows = min(rows, len(encoded))
-    predictor = Predictor(encoded.take(np.arange(rows)))
+    rows = encoded.take(slice(0, TIMED_ROWS))
+    predictor = Predictor(rows)
     predictor(model)
     start = time.perf_counter()
     predictor(model)
-    return (time.perf_counter() - start) / rows
+    return (time.perf_counter() - start) / len(rows)
 
 
 class Predictor:

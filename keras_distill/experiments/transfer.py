@@ -153,7 +153,7 @@ def note(count, times, unlabelled, left_out=0):
     )
     if left_out:
         told += (
-            f" It would take longer than `--teacher-minutes` to label the "
+            " It would take longer than `--teacher-minutes` to label the "
             f"other {left_out:,}; with `--transfer augment:{times}` it does."
         )
     return told
