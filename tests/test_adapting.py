@@ -11,6 +11,7 @@ from keras_distill._errors import UsageError
 from keras_distill.experiments import Preparation
 from keras_distill.experiments import adapting
 from keras_distill.experiments import teachers
+from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.experiments.host_schedule import HostSchedule
 
@@ -185,6 +186,19 @@ def test_it_learns_and_does_so_again(task):
         found.append(model.get_weights())
     for one, other in zip(*found):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_step_is_traced_once(monkeypatch):
+    model = tiny_text.network()
+    step, traces = type(model).train_step, []
+
+    def counted(self, data):
+        traces.append(data)
+        return step(self, data)
+
+    monkeypatch.setattr(type(model), "train_step", counted)
+    teaching.fine_tune(model, tiny_text.task(), epochs=2)
+    assert len(traces) == 1
 
 
 @pytest.mark.large

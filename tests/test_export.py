@@ -5,6 +5,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import types
 
 import keras
 import keras_hub
@@ -13,9 +14,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_distill import _pairs
 from keras_distill import export
 from keras_distill import students
 from keras_distill.export import _litert
+from keras_distill.export import _saved_model
 from keras_distill.export import conversion
 from keras_distill.export import latency
 from keras_distill.export.inputs import read_inputs
@@ -238,6 +241,23 @@ def test_saved_model_reads_text(text_cnn, preprocessor, tmp_path):
     )
     vocabulary = path / "assets.extra" / "vocabulary.txt"
     assert vocabulary.read_text().split() == VOCABULARY
+
+
+def test_a_saved_model_is_traced_once(
+    text_cnn, preprocessor, tmp_path, monkeypatch
+):
+    traced = []
+
+    def preprocess(*args):
+        traced.append(tf.inside_function())
+        return _pairs.preprocess(*args)
+
+    stand_in = types.SimpleNamespace(preprocess=preprocess)
+    monkeypatch.setattr(_saved_model, "_pairs", stand_in)
+    export.saved_model(
+        text_cnn, tmp_path / "student", preprocessor, examples=["not good"]
+    )
+    assert traced.count(True) == 1
 
 
 LOAD = """

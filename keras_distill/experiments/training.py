@@ -18,6 +18,7 @@ from keras_distill._backend import load_model
 from keras_distill._errors import UsageError
 from keras_distill._files import complete_file
 from keras_distill._watcher import Watcher
+from keras_distill.distiller import Distiller
 from keras_distill.experiments.predicting import Predictor
 from keras_distill.experiments.predicting import lengths
 from keras_distill.experiments.predicting import predict as predict
@@ -114,6 +115,9 @@ def fit(model, batches, length, callbacks, watcher=None, told=VALUE):
         Dict of lists, one value an epoch; None for one that is not finite.
     """
     epochs, steps = length
+    if not isinstance(model, Distiller):
+        # TensorFlow traces twice a step that makes variables.
+        model.optimizer.build(model.trainable_variables)
     with (
         (watcher or Watcher()).progress(epochs * steps, "steps") as advance,
         warnings.catch_warnings(),

@@ -143,9 +143,9 @@ def _save(student, inputs, preprocessor, specs, folder):
     module = tf.Module()
     module.student_variables = [v.value for v in student.variables]
     module.preprocessor = preprocessor
-    module.serve = tf.function(serve)
     with portable_recurrence(student):
-        signature = module.serve.get_concrete_function(**specs)
+        # A function that `module` held would be traced again as it is saved.
+        signature = tf.function(serve).get_concrete_function(**specs)
     tf.saved_model.save(
         module, str(folder), signatures={"serving_default": signature}
     )

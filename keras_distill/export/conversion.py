@@ -78,11 +78,9 @@ def _save_frozen(frozen, specs, outputs, folder):
         values = frozen(*[tensors[name] for name in order])
         return dict(zip(outputs, tf.nest.flatten(values)))
 
-    module = tf.Module()
-    module.serve = tf.function(serve)
-    signature = module.serve.get_concrete_function(**specs)
+    signature = tf.function(serve).get_concrete_function(**specs)
     tf.saved_model.save(
-        module, folder, signatures={"serving_default": signature}
+        tf.Module(), folder, signatures={"serving_default": signature}
     )
 
 

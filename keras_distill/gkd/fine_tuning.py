@@ -49,6 +49,8 @@ def fine_tune(model, batches, steps_per_epoch, epochs, optimizer, callbacks=()):
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         weighted_metrics=[],
     )
+    # TensorFlow traces twice a step that makes variables.
+    trained.optimizer.build(trained.trainable_variables)
     return trained.fit(
         batches.map(next_tokens),
         epochs=epochs,
