@@ -121,7 +121,7 @@ def test_resumed_equals_undisturbed(kind, quick, tmp_path):
 # ---- Language models ----
 
 
-def score(when, settings, corpus):
+def score(scoring, when):
     """Nothing is drawn there that a training reads, and it takes long."""
     names = ["reverse_kl", "forward_kl", "jsd", "teacher_nll", "student_nll"]
     samples = {"student": [["a", "b"]], "teacher": [["a", "b"]]}
@@ -138,7 +138,7 @@ def letters(tmp_path):
 def distil(letters, tmp_path, quick, monkeypatch):
     """The command, with a backup after each step of the distillation."""
     monkeypatch.setattr(lm_training, "STEPS_PER_EPOCH", 1)
-    monkeypatch.setattr(scoring, "score", score)
+    monkeypatch.setattr(scoring.Scoring, "__call__", score)
     tiny_runs.language_model(tmp_path / "teacher")
 
     def command(output, *further):

@@ -86,6 +86,7 @@ def plan(settings, folder, watcher=None):
     """
     watcher = watcher or Watcher()
     corpus = texts.Corpus(folder.path, settings)
+    score = scoring.Scoring(settings, corpus)
     identities = settings.identities
     taught = [models.TEACHER] if settings.teacher_epochs else []
 
@@ -134,7 +135,7 @@ def plan(settings, folder, watcher=None):
             ("data", "teacher"),
             [training.START],
         ),
-        _score("before", ("teacher", "start"), settings, corpus),
+        _score("before", ("teacher", "start"), settings, score),
         Phase(
             name="gkd",
             title="gkd: the student learns from the teacher, on its own text",
@@ -146,7 +147,7 @@ def plan(settings, folder, watcher=None):
             summary=training.distil_summary,
             files=(pathlib.Path(training.STUDENT),),
         ),
-        _score("after", ("gkd",), settings, corpus),
+        _score("after", ("gkd",), settings, score),
         Phase(
             name="export",
             title="export: the student, as its user loads it",
@@ -176,13 +177,13 @@ def contents(settings, folder):
     }
 
 
-def _score(when, needs, settings, corpus):
+def _score(when, needs, settings, score):
     return Phase(
         name=when,
         title=f"{when}: the student's text, and the teacher's on it",
         options=settings.of("temperature", "seed"),
         needs=needs,
-        run=functools.partial(scoring.score, when, settings, corpus),
+        run=functools.partial(score, when),
         summary=scoring.summary,
         cheap=True,
     )

@@ -1,6 +1,7 @@
 """The phases that score: what the models write on held-out prompts."""
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -11,40 +12,97 @@ from keras_distill.gkd.evaluation import WritingScorer
 
 ROWS, SAMPLES = 256, 4
 WRITERS = ("student", "teacher")
-STUDENTS = {
-    "before": training.started_student,
-    "after": training.distilled_student,
-}
+WEIGHTS = {"before": training.START, "after": training.STUDENT}
 
 
-def score(when, settings, corpus):
-    """Scores the student, and lets it write.
+class Scoring:
+    """Scores the student before and after the distillation.
+
+    One student for both, with other weights: what writes is compiled for it
+    once.
 
     Args:
-        when: `"before"` or `"after"` the distillation.
         settings: `Settings`.
         corpus: `Corpus`.
-
-    Returns:
-        Dict from each writer to its `WritingScores`, and `"samples"`.
     """
-    teacher = models.trained_teacher(settings, corpus)
-    student = STUDENTS[when](settings, corpus)
-    scorer = WritingScorer(
-        teacher,
-        student,
-        max_completion_length=settings.max_completion_length,
-        stop_token_ids=(corpus.preprocessor.stop_token_id,),
-    )
-    dev = corpus.batches("dev", rows=ROWS)
-    scores = {
-        writer: dataclasses.asdict(scorer(dev, writer, settings.seed))
-        for writer in WRITERS
-    }
-    samples = {"student": write(student, settings, corpus)}
-    if when == "before":
-        samples["teacher"] = write(teacher, settings, corpus)
-    return scores | {"samples": samples}
+
+    def __init__(self, settings, corpus):
+        self._settings = settings
+        self._corpus = corpus
+
+    def __call__(self, when):
+        """Scores the student, and lets it write.
+
+        Args:
+            when: `"before"` or `"after"` the distillation.
+
+        Returns:
+            Dict from each writer to its `WritingScores`, and `"samples"`.
+        """
+        student = self._models["student"]
+        student.backbone.load_weights(self._corpus.folder / WEIGHTS[when])
+        dev = self._corpus.batches("dev", rows=ROWS)
+        scores = {
+            writer: dataclasses.asdict(
+                self._scorer(dev, writer, self._settings.seed)
+            )
+            for writer in WRITERS
+        }
+        writers = WRITERS if when == "before" else ["student"]
+        return scores | {
+            "samples": {name: self._write(name) for name in writers}
+        }
+
+    @functools.cached_property
+    def _models(self):
+        return {
+            "student": models.student(self._settings, self._corpus),
+            "teacher": models.trained_teacher(self._settings, self._corpus),
+        }
+
+    @functools.cached_property
+    def _scorer(self):
+        return WritingScorer(
+            self._models["teacher"],
+            self._models["student"],
+            max_completion_length=self._settings.max_completion_length,
+            stop_token_ids=(self._corpus.preprocessor.stop_token_id,),
+        )
+
+    @functools.cached_property
+    def _generators(self):
+        return {
+            writer: Generator(
+                model,
+                temperature=self._settings.temperature,
+                stop_token_ids=(self._corpus.preprocessor.stop_token_id,),
+            )
+            for writer, model in self._models.items()
+        }
+
+    def _write(self, writer):
+        """Lets a model complete the first prompts of the dev part.
+
+        Returns:
+            List of `[prompt, completion]`, as texts.
+        """
+        settings, corpus = self._settings, self._corpus
+        batch = next(iter(corpus.batches("dev", SAMPLES, rows=SAMPLES)))
+        token_ids = np.asarray(batch["token_ids"])
+        lengths = np.asarray(batch["prompt_mask"]).sum(1)
+        limits = np.minimum(
+            lengths + settings.max_completion_length, token_ids.shape[1]
+        )
+        found, ends = self._generators[writer](
+            token_ids, lengths, limits, settings.seed
+        )
+        return [
+            [
+                models.text(corpus.tokenizer, row[:length]),
+                models.text(corpus.tokenizer, row[length:end]),
+            ]
+            for row, length, end in zip(found, lengths, ends)
+        ]
 
 
 def summary(result):
@@ -55,30 +113,3 @@ def summary(result):
         f"{own['reverse_kl']:.3f} nats per token, the teacher's cross-entropy "
         f"{own['teacher_nll']:.2f}"
     )
-
-
-def write(model, settings, corpus):
-    """Lets a model complete the first prompts of the dev part.
-
-    Returns:
-        List of `[prompt, completion]`, as texts.
-    """
-    batch = next(iter(corpus.batches("dev", SAMPLES, rows=SAMPLES)))
-    token_ids = np.asarray(batch["token_ids"])
-    lengths = np.asarray(batch["prompt_mask"]).sum(1)
-    generator = Generator(
-        model,
-        temperature=settings.temperature,
-        stop_token_ids=(corpus.preprocessor.stop_token_id,),
-    )
-    limits = np.minimum(
-        lengths + settings.max_completion_length, token_ids.shape[1]
-    )
-    found, ends = generator(token_ids, lengths, limits, settings.seed)
-    return [
-        [
-            models.text(corpus.tokenizer, row[:length]),
-            models.text(corpus.tokenizer, row[length:end]),
-        ]
-        for row, length, end in zip(found, lengths, ends)
-    ]
