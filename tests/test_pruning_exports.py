@@ -88,6 +88,11 @@ def encoder():
     return texts(model, "token_ids", "padding_mask", "segment_ids")
 
 
+def unfolded():
+    model, rows = encoder()
+    return pruning.unfold(model), rows
+
+
 MODELS = {
     **{f"drawn_{seed}": lambda seed=seed: drawn(seed) for seed in range(6)},
     "recurrent": lambda: of_tokens(
@@ -98,6 +103,7 @@ MODELS = {
     "bidirectional": lambda: of_tokens(layers.Bidirectional(layers.GRU(4))),
     "attention": attention,
     "encoder": encoder,
+    "unfolded": unfolded,
     "text_cnn": lambda: texts(
         students.text_cnn(2, (9, 8), filters=4), "token_ids", "padding_mask"
     ),

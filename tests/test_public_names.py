@@ -55,7 +55,7 @@ NAMES = {
         StandardizedKL TTM TotalVariation VectorCosine WSLD WTTM""",
     "pruning": """Group Structure block_influence cut importance layer_map
         low_rank prune search
-        structure vocabulary""",
+        structure unfold vocabulary""",
     "quantization": """QuantizationAware""",
     "recipes": """Recipe annealing attention continuation hard hidden kd mse
         neighbours two_stage untrained""",

@@ -15,6 +15,8 @@ from keras_distill._errors import as_usage_error
 from keras_distill.experiments.phases import Phase
 from keras_distill.pruning import costs
 from keras_distill.pruning import searching
+from keras_distill.pruning.unfolding import has_folded
+from keras_distill.pruning.unfolding import unfold
 from keras_distill.recipes.base import control_of
 
 PRUNED, BY_CHANCE, FEWER = "pruned", "pruned by chance", "fewer layers"
@@ -33,7 +35,12 @@ def check(task, model, budget):
     """
     check_graph(model)
     with as_usage_error(ValueError):
-        searching.check_reachable(model, budget, sample(task, model))
+        searching.check_reachable(opened(model), budget, sample(task, model))
+
+
+def opened(model):
+    """The model, with all in it that can be cut."""
+    return unfold(model) if has_folded(model) else model
 
 
 def check_graph(model):
@@ -108,7 +115,7 @@ class Cuts:
         values = self._importance(method)
         with as_usage_error(ValueError):
             smaller = pruning.search(
-                self._model,
+                self._opened,
                 self._budget,
                 self._data,
                 importance=values,
@@ -125,12 +132,16 @@ class Cuts:
             method = "weight"  # There are no labels.
         with as_usage_error(ValueError):
             return pruning.importance(
-                self._model,
+                self._opened,
                 self._data,
                 self._task.hard_loss(),
                 method,
                 batch_size=1,
             )
+
+    @functools.cached_property
+    def _opened(self):
+        return opened(self._model)
 
     @functools.cached_property
     def _whole(self):

@@ -1,5 +1,6 @@
 """Attention: whole heads go."""
 
+import keras
 from keras import layers
 
 from keras_distill.pruning.rules.base import NotUnderstood
@@ -13,10 +14,11 @@ from keras_distill.pruning.rules.base import rule
 @rule(layers.MultiHeadAttention)
 def multi_head_attention(layer, units, inputs):
     """Heads are units of their own; queries, keys and values are read."""
-    if len(inputs) != 2:
-        # A third one may be keys, or a mask: the graph does not say which.
-        raise NotUnderstood(f"{len(inputs)} inputs, where two are known")
-    query, value = inputs
+    # Of a third input the graph does not say what it is: a mask is no float.
+    held = [x for x in inputs if keras.backend.is_float_dtype(x.dtype)]
+    if len(held) != 2:
+        raise NotUnderstood(f"{len(held)} inputs, where two are known")
+    query, value = held
     heads = units.of_layer(layer, layer.num_heads, part="heads")
     size = layer.output_dense.kernel.shape[-1]
     out = units.of_layer(layer, size)
