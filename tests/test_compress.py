@@ -92,6 +92,9 @@ def test_an_encoder_and_its_files(task, tmp_path):
     cuts = {cut["student"]: cut for cut in found["cuts"]}
     assert set(cuts) == {"pruned", "pruned by chance", "fewer layers"}
     assert cuts["fewer layers"]["layers"] == 1
+    pruned = keras.models.load_model(tmp_path / "cuts" / "taylor.keras")
+    layer = pruned.get_layer(backbone.name).get_layer("transformer_layer_0")
+    assert isinstance(layer, keras.layers.LayerNormalization)
     assert set(found["against"]) == set(cuts) - {"pruned"}
     forms = {(row["model"], row["form"]) for row in found["front"]}
     refused = {

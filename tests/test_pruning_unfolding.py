@@ -199,7 +199,7 @@ def with_lora():
     ("build", "message"),
     [
         (students.text_cnn(2, (20, 4), filters=2), "TransformerEncoder"),
-        (with_scores(), "no mask but that of padding"),
+        (with_scores(), "the mask of padding alone"),
         (with_lora(), "LoRA"),
         (keras.Sequential([layers.Dense(2)]), "functional or Sequential"),
     ],

@@ -124,9 +124,9 @@ class _Block:
     def __call__(self, x, padding_mask=None, **others):
         if any(value is not None for value in others.values()):
             raise ValueError(
-                "An encoder layer that is taken apart must be given no mask "
-                f"but that of padding. Received: {self._name!r} with "
-                f"{sorted(others)}"
+                "An encoder layer that is taken apart must be called with its "
+                "states and the mask of padding alone. Received: "
+                f"{self._name!r} with {sorted(others)}"
             )
         mask = None
         if padding_mask is not None:
