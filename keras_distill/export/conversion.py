@@ -86,6 +86,8 @@ def _save_frozen(frozen, specs, outputs, folder):
 
 def _configure(converter, quantization, calibration):
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    # It takes the whole file apart, in Python, to note how it was made.
+    converter.exclude_conversion_metadata = True
     if quantization is not None:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if quantization == "float16":
