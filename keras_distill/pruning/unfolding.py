@@ -42,9 +42,10 @@ def unfold(model):
     Example:
 
     >>> backbone = keras_hub.models.BertBackbone(9, 1, 2, 8, 16)
-    >>> found = graph.structure(unfold(backbone))
-    >>> {name: len(group) for name, group in found.groups.items()}
-    {'transformer_layer_0_self_attention_layer.heads': 2, ...}
+    >>> for name, group in graph.structure(unfold(backbone)).groups.items():
+    ...     print(name, len(group))
+    transformer_layer_0_self_attention_layer/heads 2
+    transformer_layer_0_feedforward_intermediate_dense 16
     """
     graph.check_graph(model)
     if not has_folded(model):
