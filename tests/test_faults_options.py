@@ -74,6 +74,9 @@ WITH = {
     ("compare", "image_size"): IMAGES,
     ("compress", "image_size"): IMAGES,
     ("cache", "image_size"): {**IMAGES, "augmentation": "none"},
+} | {
+    (command, "min_count"): {"teacher": "bert_tiny_en_uncased"}
+    for command in ("distill", "compare", "compress", "cache")
 }
 SANE = {
     "sequence_length": 8,

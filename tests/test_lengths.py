@@ -114,6 +114,24 @@ def test_what_is_lost_is_told():
     assert counts.summary(rare) == "; less than 0.01 % of tokens unknown"
 
 
+def test_tokens_that_no_text_needs_are_told():
+    words = [f"word{i}" for i in range(2000)]
+    layer = data.bert_preprocessor(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", *words], 8
+    )
+    found = splits(["word1 word2", "word1 a"], ["word3"])
+    task = TextClassification.from_texts(found, layer)
+    facts = task.facts()
+    # Used: three words, and what starts, ends and fills a row.
+    assert facts["unused_tokens"] == 2006 - 6
+    assert task.notes == (
+        "2,000 of the vocabulary's 2,006 tokens occur in no train text: "
+        "`--min-count 1` leaves most of them out of every file.",
+    )
+    assert task.notes_on(facts | {"unused_tokens": 1003}) == ()
+    assert lengths.count_unused(task.encoded["train"], object()) == 0
+
+
 class Lines(Watcher):
     """Keeps what is told."""
 

@@ -11,19 +11,16 @@ WHOLE = 0.99
 SAMPLE = 10_000
 
 
-def with_length(preprocessor, sequence_length):
-    """A preprocessor like another one, for rows of so many tokens.
+def like(preprocessor, **changed):
+    """A preprocessor like another one, but for what is named.
 
     Args:
         preprocessor: A KerasHub text classifier preprocessor.
-        sequence_length: Integer, tokens with those that start and end a text.
+        **changed: Of its configuration, such as `sequence_length`, tokens with
+            those that start and end a text, or `tokenizer`.
     """
-    own = {
-        "tokenizer": preprocessor.tokenizer,
-        "sequence_length": sequence_length,
-    }
-    config = preprocessor.get_config() | own
-    return type(preprocessor).from_config(config)
+    own = {"tokenizer": preprocessor.tokenizer, **changed}
+    return type(preprocessor).from_config(preprocessor.get_config() | own)
 
 
 def fitting_length(dataset, preprocessor, longest=None):
@@ -50,7 +47,9 @@ def fitting_length(dataset, preprocessor, longest=None):
     rows = np.unique(
         np.linspace(0, len(dataset) - 1, min(SAMPLE, len(dataset)), dtype=int)
     )
-    sample = encode(dataset.take(rows), with_length(preprocessor, most))
+    sample = encode(
+        dataset.take(rows), like(preprocessor, sequence_length=most)
+    )
     needed = np.quantile(sample.lengths, WHOLE, method="higher")
     rounded = STEP * int(np.ceil(needed / STEP))
     return min(max(rounded, SHORTEST), most)
@@ -70,7 +69,7 @@ def count_cut(dataset, encoded, preprocessor):
     full = np.flatnonzero(encoded.lengths == encoded.width)
     if not len(full):
         return 0
-    wider = with_length(preprocessor, encoded.width + 1)
+    wider = like(preprocessor, sequence_length=encoded.width + 1)
     lengths = encode(dataset.take(full), wider).lengths
     return int((lengths > encoded.width).sum())
 
@@ -97,6 +96,23 @@ def unknown_share(encoded, tokenizer):
     counted = ~np.isin(ids, [i for i in others if i is not None])
     counted &= encoded.inputs["padding_mask"].astype(bool)
     return float((ids[counted] == unknown).sum() / max(counted.sum(), 1))
+
+
+def count_unused(encoded, tokenizer):
+    """How many tokens of a vocabulary occur in no row.
+
+    Args:
+        encoded: `EncodedDataset`.
+        tokenizer: The KerasHub tokenizer that it was made with.
+
+    Returns:
+        Integer, 0 for tokenizers that no token can be taken from: those that
+        are not of word pieces (see `pruning.vocabulary`).
+    """
+    if not isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
+        return 0
+    used = np.unique(encoded.inputs["token_ids"])
+    return tokenizer.vocabulary_size() - len(used)
 
 
 def _unknown_id(tokenizer):

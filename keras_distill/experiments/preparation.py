@@ -54,6 +54,8 @@ class Preparation:
             docstrings, else what holds 99 % of the train texts, a multiple of
             8 between 16 and 128, at most what the teacher can read.
         vocabulary: As of `TeacherSource`.
+        min_count: Integer: of the teacher's tokens those stay that the train
+            texts need so often, as of `pruning.vocabulary`. None: all.
         transfer: String such as `"augment:20"`: so many variations of each
             train text are further text without labels. `"auto"`: up to 20, for
             40,000 texts in all, and none with the embedded teacher or with
@@ -98,6 +100,7 @@ class Preparation:
     labels: int | str | None = AUTO
     sequence_length: int | str = AUTO
     vocabulary: str | None = None
+    min_count: int | None = None
     transfer: str | None = None
     unlabelled: str | None = None
     teacher_epochs: int | str | None = AUTO
@@ -193,14 +196,6 @@ class Preparation:
             raise UsageError(
                 "The embedded teacher must be trained: it starts from "
                 "scratch. Received: teacher_epochs=0"
-            )
-        wanted = {"pairs": True, "text": False}.get(self.task)
-        if wanted not in (None, self.text_pair_column is not None):
-            raise UsageError(
-                "`--task pairs` and `--text-pair-column`, the column with the "
-                "second text, belong together. Received: "
-                f"task={self.task!r}, "
-                f"text_pair_column={self.text_pair_column!r}"
             )
         teachers.check_start(self)
         transfer_set.variations(self.transfer)

@@ -6,11 +6,13 @@ import numpy as np
 
 from keras_distill import data
 from keras_distill._errors import UsageError
+from keras_distill._errors import as_usage_error
 from keras_distill.experiments import adapting
 from keras_distill.experiments import contrast
 from keras_distill.experiments import places
 from keras_distill.experiments import teaching
 from keras_distill.experiments import training
+from keras_distill.pruning import vocabularies
 
 AUTO, CONTRASTIVE = "auto", "contrastive"
 STARTS = (AUTO, "encoder", CONTRASTIVE)
@@ -61,6 +63,12 @@ def teacher_for(chosen, task, watcher=None, check=None):
     contrasts = model is not None
     if not contrasts:
         model, knows = chosen.source.build(task)
+    if chosen.min_count is not None:
+        own = chosen.source.preprocessor(type(task)).tokenizer
+        with as_usage_error(ValueError, advice="Leave `--min-count` out."):
+            model = vocabularies.of_tokens(
+                model, own, task.preprocessor.tokenizer
+            )
     if check is not None:
         check(task, model)
     if contrasts:

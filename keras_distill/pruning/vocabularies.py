@@ -9,6 +9,7 @@ import numpy as np
 from keras_distill._backend import symbolic_inputs
 from keras_distill._checks import check_integer
 from keras_distill._scripts import script
+from keras_distill.data.lengths import like
 from keras_distill.pruning import graph
 from keras_distill.pruning.copies import Copy
 
@@ -55,7 +56,21 @@ def vocabulary(model, tokenizer, texts, min_count=1):
     >>> kept.get_vocabulary()[5:]
     ['a', '##b', 'low', '##est']
     """
-    graph.check_graph(model)
+    smaller = fewer_tokens(tokenizer, texts, min_count)
+    return of_tokens(model, tokenizer, smaller), smaller
+
+
+def fewer_tokens(tokenizer, texts, min_count=1):
+    """The tokenizer that `vocabulary` gives.
+
+    Args:
+        tokenizer: As of `vocabulary`.
+        texts: As of `vocabulary`.
+        min_count: As of `vocabulary`.
+
+    Raises:
+        ValueError: An argument is wrong.
+    """
     if not isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
         raise ValueError(
             "`tokenizer` must be a KerasHub WordPieceTokenizer: others cut "
@@ -64,9 +79,37 @@ def vocabulary(model, tokenizer, texts, min_count=1):
         )
     check_integer("min_count", min_count, minimum=1)
     _check_texts(texts)
-    kept = _kept(tokenizer, texts, min_count)
     tokens = tokenizer.get_vocabulary()
-    smaller = _with_tokens(tokenizer, [tokens[i] for i in kept])
+    kept = [tokens[i] for i in _kept(tokenizer, texts, min_count)]
+    return with_vocabulary(tokenizer, kept)
+
+
+def with_vocabulary(tokenizer, vocabulary):
+    """A tokenizer like another one, of other tokens.
+
+    Args:
+        tokenizer: KerasHub `WordPieceTokenizer`.
+        vocabulary: List of strings, or the path of a `vocab.txt`.
+    """
+    config = tokenizer.get_config() | {"vocabulary": vocabulary}
+    return type(tokenizer).from_config(config)
+
+
+def of_tokens(model, tokenizer, smaller):
+    """The model that `vocabulary` gives.
+
+    Args:
+        model: As of `vocabulary`.
+        tokenizer: That of the model.
+        smaller: One with some of its tokens, in their order.
+
+    Raises:
+        ValueError: The model has no known graph, no table of the tokenizer's
+            tokens, or reads ids otherwise than by tables.
+    """
+    graph.check_graph(model)
+    tokens = tokenizer.get_vocabulary()
+    kept = np.flatnonzero(np.isin(tokens, smaller.get_vocabulary()))
     copied = _Fewer(tokens, kept, smaller).of(model)
     is_same = copied.count_params() == model.count_params()
     if is_same and len(kept) < len(tokens):
@@ -75,7 +118,7 @@ def vocabulary(model, tokenizer, texts, min_count=1):
             "tokens. Received: a model in which no layer says so"
         )
     _check_same(model, copied, kept)
-    return copied, smaller
+    return copied
 
 
 def _check_texts(texts):
@@ -118,11 +161,6 @@ def _kept(tokenizer, texts, min_count):
     )
 
 
-def _with_tokens(tokenizer, tokens):
-    config = tokenizer.get_config() | {"vocabulary": tokens}
-    return type(tokenizer).from_config(config)
-
-
 class _Fewer(Copy):
     """Models of the same layers, whose tables have fewer rows."""
 
@@ -151,8 +189,7 @@ class _Fewer(Copy):
                 "`tokenizer` must be that of the task's preprocessor. "
                 "Received: one with another vocabulary"
             )
-        held = task.preprocessor.get_config() | {"tokenizer": self._tokenizer}
-        return type(task.preprocessor)(**held)
+        return like(task.preprocessor, tokenizer=self._tokenizer)
 
     def value(self, old, new):
         value = super().value(old, new)

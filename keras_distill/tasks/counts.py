@@ -4,6 +4,8 @@ from keras_distill.augment.texts import keys_of
 from keras_distill.augment.texts import text_key
 from keras_distill.data import lengths
 
+FEW_TOKENS = 1000  # So many in vain take no notable part of a file.
+
 
 def of_texts(splits, encoded, preprocessor):
     """Counts what a score would not show.
@@ -16,14 +18,16 @@ def of_texts(splits, encoded, preprocessor):
     Returns:
         Dict that JSON can hold: `cut_train_texts`, those longer than a row;
         `unknown_tokens`, the share of the tokens of train that the vocabulary
-        lacks; `test_texts_in_train`, those that have the `augment.text_key` of
-        a train text.
+        lacks; `unused_tokens`, those of the vocabulary that train lacks;
+        `test_texts_in_train`, those that have the `augment.text_key` of a
+        train text.
     """
     train = encoded["train"]
     keys = keys_of((splits.train,))
     return {
         "cut_train_texts": lengths.count_cut(splits.train, train, preprocessor),
         "unknown_tokens": lengths.unknown_share(train, preprocessor.tokenizer),
+        "unused_tokens": lengths.count_unused(train, preprocessor.tokenizer),
         "test_texts_in_train": sum(
             text_key(text) in keys for text in splits.test.texts
         ),
@@ -47,6 +51,12 @@ def notes(facts):
         told.append(
             f"{_percent(facts['unknown_tokens'])} of the tokens of train are "
             "unknown: the vocabulary lacks them."
+        )
+    unused, size = facts["unused_tokens"], facts["vocabulary_size"]
+    if unused > max(FEW_TOKENS, size / 2):
+        told.append(
+            f"{unused:,} of the vocabulary's {size:,} tokens occur in no train "
+            "text: `--min-count 1` leaves most of them out of every file."
         )
     if facts["test_texts_in_train"]:
         told.append(

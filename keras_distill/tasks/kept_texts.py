@@ -10,6 +10,7 @@ from keras_distill import data
 from keras_distill._pairs import flat
 from keras_distill.data import docstrings
 from keras_distill.data import lengths
+from keras_distill.pruning import vocabularies
 from keras_distill.tasks.base import PARTS
 
 TEXTS = pathlib.Path("data") / "texts.json"
@@ -76,11 +77,22 @@ def preprocessor_for(task_kind, splits, chosen, folder):
         with _files.complete_file(folder / VOCABULARY) as draft:
             data.write_vocabulary(vocabulary, draft)
     layer = source.preprocessor(task_kind, folder / VOCABULARY)
+    if chosen.min_count is not None:
+        layer = _of_fewer_tokens(layer, splits, chosen, folder / VOCABULARY)
     if chosen.sequence_length != AUTO:
         return layer
     longest = source.longest_sequence()
     length = lengths.fitting_length(splits.train, layer, longest)
-    return lengths.with_length(layer, length)
+    return lengths.like(layer, sequence_length=length)
+
+
+def _of_fewer_tokens(layer, splits, chosen, path):
+    tokenizer = vocabularies.fewer_tokens(
+        layer.tokenizer, flat(splits.train.texts), chosen.min_count
+    )
+    with _files.complete_file(path) as draft:
+        data.write_vocabulary(tokenizer.get_vocabulary(), draft)
+    return lengths.like(layer, tokenizer=tokenizer)
 
 
 def restored_preprocessor(task_kind, chosen, folder, facts):
@@ -93,9 +105,14 @@ def restored_preprocessor(task_kind, chosen, folder, facts):
         facts: Dict, of the task.
     """
     layer = chosen.source.preprocessor(task_kind, folder / VOCABULARY)
+    changed = {}
+    if chosen.min_count is not None:
+        changed["tokenizer"] = vocabularies.with_vocabulary(
+            layer.tokenizer, str(folder / VOCABULARY)
+        )
     if chosen.sequence_length == AUTO:
-        layer = lengths.with_length(layer, facts["sequence_length"])
-    return layer
+        changed["sequence_length"] = facts["sequence_length"]
+    return lengths.like(layer, **changed)
 
 
 def save(task, folder):

@@ -8,6 +8,9 @@ import keras_hub
 from keras_distill import _pairs
 from keras_distill import data
 from keras_distill import students
+from keras_distill._checks import check_integer
+from keras_distill._errors import UsageError
+from keras_distill._errors import as_usage_error
 from keras_distill.tasks import counts
 from keras_distill.tasks import kept_texts
 from keras_distill.tasks import presets
@@ -32,7 +35,7 @@ class TextTask(Task):
     files = kept_texts.FILES
     options = (
         *("text_column", "label_column", "text_pair_column"),
-        *("sequence_length", "vocabulary"),
+        *("sequence_length", "vocabulary", "min_count"),
     )
     decides = ("sequence_length",)
     preprocesses, makes_transfer, student = True, True, "text_cnn"
@@ -59,6 +62,28 @@ class TextTask(Task):
             task.add_transfer(transfer)
         task.notes += cls.notes_on(task.facts())
         return task
+
+    @classmethod
+    def check_chosen(cls, chosen):
+        """Columns fit the task; what no text needs comes from elsewhere."""
+        wanted = {"pairs": True, "text": False}.get(chosen.task)
+        if wanted not in (None, chosen.text_pair_column is not None):
+            raise UsageError(
+                "`--task pairs` and `--text-pair-column`, the column with the "
+                "second text, belong together. Received: "
+                f"task={chosen.task!r}, "
+                f"text_pair_column={chosen.text_pair_column!r}"
+            )
+        if chosen.min_count is None:
+            return
+        if chosen.source.is_new:
+            raise UsageError(
+                "`--min-count` is for a teacher that brings its vocabulary; "
+                "that of the embedded one is learnt of the train texts. "
+                f"Received: min_count={chosen.min_count}, teacher=embedded"
+            )
+        with as_usage_error(ValueError, advice="See `--help`."):
+            check_integer("min_count", chosen.min_count, 1, 10**6)
 
     @classmethod
     def read_for(cls, chosen):
@@ -92,8 +117,8 @@ class TextTask(Task):
 
     @classmethod
     def files_for(cls, chosen):
-        """The texts, their tokens, and a vocabulary that was learnt here."""
-        if not chosen.source.is_new:
+        """The texts, their tokens, and a vocabulary of their own."""
+        if not chosen.source.is_new and chosen.min_count is None:
             return cls.files
         return (*cls.files, kept_texts.VOCABULARY)
 

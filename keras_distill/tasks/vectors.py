@@ -60,6 +60,7 @@ class TextVectors(TextTask):
     @classmethod
     def check_chosen(cls, chosen):
         """Nothing is learnt from labels: the teacher is what it is."""
+        super().check_chosen(chosen)
         if chosen.teacher_epochs or chosen.labels is not None:
             raise UsageError(
                 "`--task vectors` needs no labels, and fine-tunes no teacher: "

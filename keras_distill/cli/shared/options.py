@@ -81,6 +81,9 @@ class Texts:
             docstrings, else what holds 99 % of the train texts, at most 128.
         vocabulary: WordPiece vocabulary (vocab.txt) of a teacher in a .keras
             file that holds no tokenizer. None: a vocab.txt beside the file.
+        min_count: Of the teacher's WordPiece vocabulary keep the tokens that
+            the train texts need so often, and what spells all other words: 1
+            for the same outputs on them and a file without the rest. None: all.
         task: What is learnt: a class for each text, for each pair of texts, or
             for each image; a score; any of several labels; a tag for each
             word; or, without labels, a vector for each text. auto: what files
@@ -94,6 +97,7 @@ class Texts:
     labels: int | Literal["auto", "all"] = "auto"
     sequence_length: int | Auto = "auto"
     vocabulary: pathlib.Path | None = None
+    min_count: int | None = None
     task: Literal["auto", *TASKS] = "auto"
 
 
