@@ -30,6 +30,7 @@ from keras_distill.experiments import bench
 from keras_distill.experiments import distilling
 from keras_distill.experiments import engine
 from keras_distill.experiments import exports
+from keras_distill.experiments import file_forms
 from keras_distill.experiments import training
 from keras_distill.experiments import transfer
 from keras_distill.experiments.phases import Phase
@@ -613,11 +614,11 @@ def test_best_epoch_is_restored():
 
 def test_refused_export_is_reported(monkeypatch):
     def refuse(*args, **kwargs):
-        raise exports.export.ExportError("agrees on 90 %")
+        raise file_forms.export.ExportError("agrees on 90 %")
 
-    monkeypatch.setattr(exports.export, "saved_model", refuse)
-    facts = exports.exported(
-        *(None, exports.SAVED_MODEL),
+    monkeypatch.setattr(file_forms.export, "saved_model", refuse)
+    facts = file_forms.exported(
+        *(None, file_forms.SAVED_MODEL),
         *(pathlib.Path("student"), tiny_text.task()),
     )
     assert facts == {"path": "student", "refused": "agrees on 90 %"}

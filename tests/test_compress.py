@@ -267,5 +267,5 @@ def test_students_of_runs_are_plain(task, teacher, tmp_path):
     def rounded(task, teacher):
         return kd.quantization.QuantizationAware(tiny_text.network())
 
-    with pytest.raises(UsageError, match="must be a plain model"):
+    with pytest.raises(UsageError, match="built as a plain model"):
         kd.distill(task, teacher, rounded, tmp_path)

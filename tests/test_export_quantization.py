@@ -15,7 +15,7 @@ from test_quantization import distil
 from test_quantization import predict
 
 import keras_distill as kd
-from keras_distill.experiments import exports
+from keras_distill.experiments import file_forms
 from keras_distill.export.latency import LiteRTModel
 from keras_distill.export.tables import packed_tables
 from keras_distill.quantization import QuantizationAware
@@ -247,5 +247,5 @@ def test_one_of_few_examples_may_stand_at_a_tie():
         task = tiny_text.task()
         few = task.encoded["dev"].take(np.zeros(rows, int))
         task.encoded["dev"] = few
-        assert exports.least_agreement(task) == least
-    assert exports.least_agreement(tiny_text.task()) < 1
+        assert file_forms.least_agreement(task) == least
+    assert file_forms.least_agreement(tiny_text.task()) < 1

@@ -16,6 +16,7 @@ from keras_distill.experiments import training
 from keras_distill.experiments.cells import PREDICTIONS
 from keras_distill.experiments.cells import write_predictions
 from keras_distill.experiments.phases import Phase
+from keras_distill.quantization.aware import plain_student
 from keras_distill.tasks.base import TRANSFER
 
 
@@ -64,7 +65,7 @@ class Bench:
         """The student of a cell, from its seed."""
         task, teacher = self.task, self.teacher.model
         keras.utils.set_random_seed(cell.seed)
-        return cell.student.build(task, teacher)
+        return cell.student.made(task, teacher)
 
     def made_with(self, cell):
         """All that the cell's result depends on, as JSON holds it."""
@@ -72,7 +73,9 @@ class Bench:
         model, of_model = self._initial(cell)
         matches = []
         if recipe.matches:
-            matches = recipe.matches(student, self.teacher.model, model)
+            matches = recipe.matches(
+                student, self.teacher.model, plain_student(model)
+            )
         epochs = student.epochs
         distilled = recipe.is_distilled
         return {
@@ -255,7 +258,8 @@ class Bench:
             return Distiller(teacher=None, student=student), logits
         teacher, matches = self.teacher.model, ()
         if recipe.matches is not None:
-            matches = recipe.matches(cell.student, teacher, student)
+            plain = plain_student(student)
+            matches = recipe.matches(cell.student, teacher, plain)
         return Distiller(teacher, student, matches=matches), None
 
     def _scores(self, predicted):

@@ -9,6 +9,7 @@ from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill.experiments import engine
 from keras_distill.experiments import exports
+from keras_distill.experiments import file_forms
 from keras_distill.experiments import results
 from keras_distill.experiments.cells import ARM
 from keras_distill.experiments.cells import CONTROL
@@ -252,8 +253,8 @@ def export_best(
     teacher,
     folder,
     watcher,
-    forms=exports.ALL_FORMS,
-    teacher_forms=(exports.FLOAT32,),
+    forms=file_forms.ALL_FORMS,
+    teacher_forms=(file_forms.FLOAT32,),
 ):
     """Exports the teacher, and of each student the cell best on dev.
 
@@ -265,7 +266,7 @@ def export_best(
         teacher: `Teacher`.
         folder: `RunFolder`.
         watcher: `Watcher`, or None.
-        forms: Which of `exports.ENDINGS` the students have.
+        forms: Which of `file_forms.ENDINGS` the students have.
         teacher_forms: Which of them the teacher has.
 
     Returns:

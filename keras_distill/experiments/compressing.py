@@ -9,7 +9,7 @@ from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill.experiments import comparing
 from keras_distill.experiments import engine
-from keras_distill.experiments import exports
+from keras_distill.experiments import file_forms
 from keras_distill.experiments import results
 from keras_distill.experiments.cells import ARM
 from keras_distill.experiments.cuts import PRUNED
@@ -23,8 +23,8 @@ from keras_distill.pruning import budgets
 from keras_distill.pruning import costs
 from keras_distill.recipes.base import control_of
 
-TFLITE = (exports.FLOAT32, exports.INT8, exports.INT4)
-FORMS = (*TFLITE, exports.SAVED_MODEL)
+TFLITE = (file_forms.FLOAT32, file_forms.INT8, file_forms.INT4)
+FORMS = (*TFLITE, file_forms.SAVED_MODEL)
 # A front: which of two numbers is smaller, of the models that score more.
 FRONTS = ("size_bytes", "latency_ms")
 
@@ -40,6 +40,7 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
     epochs=4,
     learning_rate=1e-4,
     batch_size=32,
+    quantization=None,
     export=True,
     html=False,
     redo=False,
@@ -73,6 +74,9 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
         epochs: Integer, of each training.
         learning_rate: Float, its peak.
         batch_size: Integer.
+        quantization: `"int4"` or `"int8"`: a further student, `pruned, int4`,
+            is the cut one trained under the rounding of such a file, which a
+            file that is only rounded afterwards may not agree with.
         export: Boolean. Whether files to ship are made, on TensorFlow.
         html: Boolean. Whether to write `report.html`.
         redo: As of `distill`.
@@ -114,7 +118,9 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
         "batch_size": batch_size,
     }
     with as_usage_error(ValueError):
-        budget = _checked(budget, labels, training)
+        budget = _checked(
+            budget, labels, training | {"quantization": quantization}
+        )
         seeds = engine.as_seeds(seeds)
     check_recipe(recipe)
     check_graph(teacher.model)
@@ -124,7 +130,8 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
     with engine.opened(output, "compress") as folder:
         cuts = Cuts(task, teacher, budget, folder)
         folder.execute(cuts.phases, watcher, redo)
-        planned = cells(cuts.students(training), recipe, seeds, labels, task)
+        made = cuts.students(training, quantization)
+        planned = cells(made, recipe, seeds, labels, task)
         outcome = engine.run(
             planned, task, teacher, folder, watcher, redo, keep_weak_teacher
         )

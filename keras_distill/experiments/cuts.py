@@ -1,5 +1,6 @@
 """The students of `compress`: a teacher cut in several ways to one budget."""
 
+import dataclasses
 import functools
 
 import keras
@@ -177,8 +178,13 @@ class Cuts:
             f"{cost['share']:.0%} of the model's {kind}."
         }
 
-    def students(self, training):
-        """Dict from names to `Student`, from the finished phases."""
+    def students(self, training, quantization=None):
+        """Dict from names to `Student`, from the finished phases.
+
+        Args:
+            training: Dict, their fields.
+            quantization: String: the cut one under such a rounding, too.
+        """
         found = {
             name: students.Saved(
                 student_file=str(self._folder.path / CUTS / f"{how}.keras"),
@@ -189,6 +195,10 @@ class Cuts:
         layers = self._folder.result("cut_layers").get("layers")
         if layers is not None:
             found[FEWER] = students.Shrink(layers=layers, **training)
+        if quantization is not None:
+            found[f"{PRUNED}, {quantization}"] = dataclasses.replace(
+                found[PRUNED], quantization=quantization
+            )
         return found
 
     def left_out(self):

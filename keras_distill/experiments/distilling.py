@@ -5,6 +5,7 @@ from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill.experiments import engine
 from keras_distill.experiments import exports
+from keras_distill.experiments import file_forms
 from keras_distill.experiments import results
 from keras_distill.experiments.cells import CONTROL
 from keras_distill.experiments.cells import REFERENCE
@@ -187,7 +188,9 @@ def _export(finished, task, teacher, folder, watcher):
         arm: (
             results.best_on_dev(group).cell,
             exports.EXPORT / arm,
-            exports.ALL_FORMS if arm in in_all_forms else (exports.FLOAT32,),
+            file_forms.ALL_FORMS
+            if arm in in_all_forms
+            else (file_forms.FLOAT32,),
         )
         for arm, group in results.by_arm(finished)
         if results.whole(group)

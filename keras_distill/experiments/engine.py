@@ -17,6 +17,7 @@ from keras_distill.experiments.bench import Bench
 from keras_distill.experiments.cells import LARGEST_SEED
 from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.run_folder import RunFolder
+from keras_distill.quantization.aware import plain_student
 from keras_distill.recipes.base import slug
 
 
@@ -192,10 +193,10 @@ def check(cells, task, model):
         advice = f"See {cell.student.own_options()}."
         with as_usage_error(ValueError, advice=advice):
             if name not in built:
-                built[name] = cell.student.build(task, model)
+                built[name] = cell.student.made(task, model)
         if recipe.matches is not None:
             with as_usage_error(ValueError):
-                recipe.matches(cell.student, model, built[name])
+                recipe.matches(cell.student, model, plain_student(built[name]))
 
 
 def _check_recipe(cell, task, model):

@@ -5,29 +5,18 @@ import pathlib
 
 import keras
 
-from keras_distill import export
+from keras_distill.experiments import file_forms
 from keras_distill.experiments import training
 from keras_distill.experiments.phases import Phase
-from keras_distill.export.latency import LiteRTModel
 
 EXPORT = pathlib.Path("export")
-EXAMPLES, AGREEMENT = 200, 0.99
-# Each form by its name in reports: how its file is called, and how it is made.
-FLOAT32, INT8, INT4, SAVED_MODEL = "float32", "int8", "int4", "SavedModel"
-# What every student has, and one that some have beside them.
-ALL_FORMS, NUMPY = (FLOAT32, INT8, SAVED_MODEL), "NumPy"
-ENDINGS = {
-    FLOAT32: ".tflite",
-    INT8: "_int8.tflite",
-    INT4: "_int4.tflite",
-    SAVED_MODEL: "_saved_model",
-    NUMPY: "_vectors.npz",
-}
 # A card goes into a SavedModel afterwards, so its parts are what is kept.
 SAVED_MODEL_PARTS = ("saved_model.pb", "variables")
 
 
-def phase(name, title, load, place, task, folder, needs, forms=(FLOAT32,)):
+def phase(
+    name, title, load, place, task, folder, needs, forms=(file_forms.FLOAT32,)
+):
     """The `Phase` that exports one model.
 
     Args:
@@ -39,14 +28,14 @@ def phase(name, title, load, place, task, folder, needs, forms=(FLOAT32,)):
         task: `Task`.
         folder: Path of the run's folder.
         needs: Names of the phases that made the model.
-        forms: Which of `ENDINGS`.
+        forms: Which of `file_forms.ENDINGS`.
     """
 
     def make():
         model = load()
         return {
-            form: exported(
-                model, form, folder / f"{place}{ENDINGS[form]}", task
+            form: file_forms.exported(
+                model, form, folder / f"{place}{file_forms.ENDINGS[form]}", task
             )
             for form in forms
         }
@@ -63,135 +52,16 @@ def phase(name, title, load, place, task, folder, needs, forms=(FLOAT32,)):
     )
 
 
-def exported(model, form, path, task):
-    """Exports a model in one form, and scores it on test where that can be.
-
-    Args:
-        model: `keras.Model`.
-        form: One of `ENDINGS`.
-        path: Path of the file or folder.
-        task: `Task`.
-
-    Returns:
-        Dict: path, size, latency, agreement, test score; or `refused`, why
-        there is no file.
-    """
-    try:
-        return _MAKERS[form](model, path, task)
-    except export.ExportError as error:
-        return {"path": path.name, "refused": " ".join(str(error).split())}
-
-
-def least_agreement(task):
-    """The share of examples that must agree: one of few may stand at a tie."""
-    return min(AGREEMENT, 1 - 1 / min(EXAMPLES, len(task.encoded["dev"])))
-
-
 def _parts(parent, files):
     """The paths of what was exported."""
     for form, file in files.items():
         if "refused" in file:
             continue
         path = parent / file["path"]
-        if form == SAVED_MODEL:
+        if form == file_forms.SAVED_MODEL:
             yield from (path / part for part in SAVED_MODEL_PARTS)
         else:
             yield path
-
-
-def litert(model, path, task, quantization=None):
-    """Exports to TFLite, and scores the file on the test part.
-
-    Args:
-        model: `keras.Model`.
-        path: Path of the file.
-        task: `Task`.
-        quantization: As in `export.litert`.
-
-    Returns:
-        Dict: path, size, latency, agreement, test accuracy.
-    """
-    tokenizer = None
-    if task.preprocessor is not None:
-        tokenizer = task.preprocessor.tokenizer
-    report = export.litert(
-        model,
-        path,
-        quantization,
-        examples=task.examples(EXAMPLES),
-        labels=task.output_names,
-        tokenizer=tokenizer,
-        min_agreement=least_agreement(task),
-        task=task.export_as,
-        tolerance=task.tolerance,
-    )
-    file = LiteRTModel(path)
-    (test,) = file.predict(task.encoded["test"].inputs).values()
-    logits = {"test": test}
-    if task.chooses_on_dev:
-        # Thresholds and the like are those of the model.
-        logits["dev"] = training.predict(model, task.encoded["dev"])
-    score = task.score(logits, "test")
-    return {**_facts(report), **task.named({"test_score": score})}
-
-
-def saved_model(model, path, task):
-    """Exports to a SavedModel that takes raw data, or ids without tokenizer.
-
-    Args:
-        model: `keras.Model`.
-        path: Path of the folder.
-        task: `Task`.
-
-    Returns:
-        As `litert`, without a test accuracy.
-    """
-    raw = task.preprocessor is not None
-    report = export.saved_model(
-        model,
-        path,
-        task.preprocessor,
-        examples=(task.raw_examples if raw else task.examples)(EXAMPLES),
-        labels=task.output_names,
-        min_agreement=least_agreement(task),
-        task=task.export_as,
-        tolerance=task.tolerance,
-    )
-    return _facts(report)
-
-
-def numpy(model, path, task):
-    """Exports static vectors as plain float16 arrays, and scores them as such.
-
-    Args:
-        model: `keras.Model`.
-        path: Path of the file.
-        task: `Task`.
-
-    Returns:
-        As `litert`.
-    """
-    report = export.vectors(
-        model,
-        path,
-        task.preprocessor.tokenizer,
-        examples=task.examples(EXAMPLES),
-        quantization="float16",
-        tolerance=task.tolerance,
-    )
-    test = task.encoded["test"].inputs
-    found = export.StaticVectors(path)(test["token_ids"], test["padding_mask"])
-    score = task.score({"test": found}, "test")
-    return {**_facts(report), **task.named({"test_score": score})}
-
-
-_MAKERS = {
-    NUMPY: numpy,
-    FLOAT32: litert,
-    INT8: functools.partial(litert, quantization="dynamic"),
-    INT4: functools.partial(litert, quantization="int4"),
-    SAVED_MODEL: saved_model,
-}
 
 
 def teacher_phase(teacher, task, folder, place, forms):
@@ -220,10 +90,20 @@ def student_phase(cell, name, place, task, folder, forms):
         task,
         folder,
         needs=(cell.name,),
-        forms=(*forms, *cell.student.export_forms),
+        forms=_forms(cell.student, forms),
     )
     found.options["cell"] = cell.name
     return found
+
+
+def _forms(student, usual):
+    """What a student has: one that was trained for a file, that file."""
+    if student.quantization is None:
+        return (*usual, *student.export_forms)
+    return (
+        student.quantization,
+        *(f for f in usual if f == file_forms.SAVED_MODEL),
+    )
 
 
 def ship(
@@ -233,7 +113,7 @@ def ship(
     folder,
     watcher,
     place=EXPORT / "teacher",
-    forms=(FLOAT32,),
+    forms=(file_forms.FLOAT32,),
 ):
     """Exports finished cells, and the teacher beside them.
 
@@ -264,6 +144,11 @@ def ship(
     return {name: folder.result(one.name) for name, one in phases.items()}
 
 
+def main_file(files):
+    """The first of a dict of exports: what the model was trained for."""
+    return next(iter(files.values()), None)
+
+
 def summary(files):
     """One line on a dict of exports."""
     return ", ".join(
@@ -285,14 +170,3 @@ def size(count):
     if count < 1e6:
         return f"{count / 1e3:.1f} kB"
     return f"{count / 1e6:.2f} MB"
-
-
-def _facts(report):
-    return {
-        "path": report.path.name,
-        "size_bytes": report.size_bytes,
-        "latency_ms": report.latency_ms,
-        "agreement": report.agreement,
-        "max_difference": report.max_difference,
-        "examples": report.examples,
-    }

@@ -84,7 +84,8 @@ def advice(student, quantization, made, file, arrays):
     if quantization == "int4":
         text = (
             "Train the student under this rounding, by "
-            "`kd.quantization.QuantizationAware`, or take 'dynamic'."
+            "`kd.quantization.QuantizationAware` or `--quantization int4`, or "
+            "take 'dynamic'."
         )
     if quantization == "int8" and layers:
         text = (

@@ -24,6 +24,11 @@ KINDS = {
 # Beyond these is a slip of the keyboard, which would end in a traceback late.
 MOST, WIDEST = 10**6, 2**16
 AUTO_RANK = 128
+# What is rounded to the integers of a file.
+ROUNDED = {
+    "int4": {"weights": "int4"},
+    "int8": {"weights": "int8", "activations": "int8"},
+}
 # Fields of a student that starts from a pretrained table: a rate that does not
 # wipe it out.
 PRETRAINED = types.MappingProxyType(
@@ -45,11 +50,15 @@ class Student:
         batch_size: Integer.
         learning_rate: Float, the peak of Adam's: it rises for a tenth of the
             steps, then falls to 0.
+        quantization: `"int4"`, trained under the rounding of weights that its
+            TFLite file, the one it is exported as, has; `"int8"`, of
+            activations, too; or None. See `kd.quantization`.
     """
 
     epochs: int = 10
     batch_size: int = 64
     learning_rate: float = 2e-3
+    quantization: str | None = None
 
     # What reports call it.
     title = "student"
@@ -68,6 +77,7 @@ class Student:
         check_integer("epochs", self.epochs, 1, MOST)
         check_integer("batch_size", self.batch_size, 1, MOST)
         check_learning_rate("learning_rate", self.learning_rate)
+        check_choice("quantization", self.quantization, (None, *ROUNDED))
 
     def check_backbone(self, kind):
         """Raises `ValueError` if `build` cannot use such a teacher.
@@ -76,6 +86,13 @@ class Student:
             kind: KerasHub class of the teacher's backbone; None where it is
                 not known before the teacher is loaded.
         """
+
+    def made(self, task, teacher):
+        """What `build` gives, under rounding if that is wanted."""
+        model = self.build(task, teacher)
+        if self.quantization is None:
+            return model
+        return QuantizationAware(model, **ROUNDED[self.quantization])
 
     def build(self, task, teacher):
         """A new, built `keras.Model`.
@@ -195,9 +212,9 @@ class Custom(Student):
         model = self.builder(task, teacher)
         if isinstance(model, QuantizationAware):
             raise ValueError(
-                "A student of a run must be a plain model, of which files of "
-                "all forms are made. Teach one under rounding by a "
-                f"`kd.Distiller`. Received: {type(model).__name__}"
+                "A student of a run is built as a plain model, and taught "
+                "under rounding by `Custom(builder=..., quantization='int4')`. "
+                f"Received: {type(model).__name__}"
             )
         return task.adapted(model) if isinstance(model, keras.Model) else model
 

@@ -28,6 +28,7 @@ from keras_distill import pruning
 from keras_distill import students
 from keras_distill import tasks
 from keras_distill.experiments import exports
+from keras_distill.experiments import file_forms
 from keras_distill.experiments.bench import Bench
 from keras_distill.recipes import hard
 from keras_distill.recipes import kd
@@ -40,7 +41,7 @@ SMALLER = {
     "300 kB": (2, 16, 255_000),
     "150 kB": (5, 16, 115_000),
 }
-FORMS = exports.FLOAT32, exports.INT8, exports.INT4
+FORMS = file_forms.FLOAT32, file_forms.INT8, file_forms.INT4
 
 
 def told(model, task):
@@ -49,7 +50,7 @@ def told(model, task):
     with tempfile.TemporaryDirectory() as folder:
         for form in FORMS:
             path = pathlib.Path(folder, f"{form}.tflite")
-            made = exports.exported(model, form, path, task)
+            made = file_forms.exported(model, form, path, task)
             found[form] = {
                 key: made[key]
                 for key in ("size_bytes", "test_score", "refused")

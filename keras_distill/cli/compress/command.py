@@ -59,6 +59,7 @@ def run(options, screen):
         }
         settings = {
             **training,
+            "quantization": options.learning.quantization,
             "method": what.method,
             "budget": what.budget,
             "seeds": list(seeds),
@@ -73,6 +74,7 @@ def run(options, screen):
             seeds=seeds,
             labels=chosen.labels,
             **training,
+            quantization=options.learning.quantization,
             html=options.run.html,
             redo=redo,
             settings=prepared.settings() | settings,

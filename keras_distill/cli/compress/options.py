@@ -48,11 +48,15 @@ class Learning:
         learning_rate: Peak learning rate of Adam. auto: the one that the model
             was fine-tuned with, or 5e-5, of images 1e-3.
         batch_size: Rows in each step.
+        quantization: int4: a further student is the cut one, trained under the
+            rounding of an int4 file, the half of int8. int8: under that of
+            weights and activations. None: none; files are rounded afterwards.
     """
 
     epochs: int | Auto = AUTO
     learning_rate: float | Auto = AUTO
     batch_size: int = 64
+    quantization: Literal["int4", "int8"] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

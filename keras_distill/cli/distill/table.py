@@ -2,6 +2,7 @@
 
 import statistics
 
+from keras_distill.experiments.exports import main_file
 from keras_distill.experiments.exports import size
 from keras_distill.experiments.report import verdict
 
@@ -42,7 +43,9 @@ def rows(report):
     found = []
     for model in report["models"]:
         # A linear model has no file, but says what one would.
-        file = model if "size_bytes" in model else model["files"].get("float32")
+        files = model["files"]
+        main = main_file(files)
+        file = model if "size_bytes" in model else main
         found.append(
             [
                 model["description"],
@@ -52,8 +55,8 @@ def rows(report):
                 *_measured(file),
             ]
         )
-        if "int8" in model["files"]:
-            file = model["files"]["int8"]
+        file = files.get("int8", main)
+        if file is not main:
             test = "" if "refused" in file else percent([file["test_score"]])
             found.append(["  as int8", "", test, "", *_measured(file)])
     return found

@@ -204,6 +204,9 @@ class Learning:
             embeddings of a pretrained teacher, 5e-3 for ngram, 3e-3 for
             conv_net; for shrink the teacher's, or 5e-5.
         batch_size: Texts in each step.
+        quantization: int4: trained under the rounding of an int4 file, the half
+            of int8, and exported as that. int8: of weights and activations.
+            None: floats, rounded afterwards.
     """
 
     width: int | Auto = AUTO
@@ -217,6 +220,7 @@ class Learning:
     epochs: int | Auto = AUTO
     learning_rate: float | Auto = AUTO
     batch_size: int = 64
+    quantization: Literal["int4", "int8"] | None = None
 
 
 def given(group):

@@ -148,6 +148,11 @@ def measured(found, task, about):
         "Seconds: the training of the student, dev included, without the "
         "teacher's passes over the data, on the machine below.",
     ]
+    told += [
+        f"{name}: trained, and exported, under the rounding of an {how} file."
+        for name, student in found["students"].items()
+        if (how := student["quantization"])
+    ]
     if about.labels is not None:
         told.insert(
             2,
@@ -176,9 +181,10 @@ def measured(found, task, about):
 def _on_exports(found, task, about):
     if found["exports"]:
         return (
-            "Size and latency: the TFLite file of each student, float32; "
-            f"{task.one_row()}, one thread, median of 50 runs. All arms of a "
-            "student have the same architecture and so share one measurement."
+            "Size and latency: the TFLite file of each student, float32 or "
+            f"what it was trained for; {task.one_row()}, one thread, median of "
+            "50 runs. All arms of a student have the same architecture and so "
+            "share one measurement."
         )
     if not about.export:
         return "Not exported: no file sizes and no latencies."
@@ -245,7 +251,7 @@ def _floor(floor, task):
 
 
 def _student(student):
-    names = ("epochs", "batch_size", "learning_rate")
+    names = ("epochs", "batch_size", "learning_rate", "quantization")
     return {name: getattr(student, name) for name in names}
 
 

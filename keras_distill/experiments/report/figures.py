@@ -1,6 +1,7 @@
 """The report's figures: SVG whose colours and fonts are the page's."""
 
 from keras_distill.experiments import results
+from keras_distill.experiments.exports import main_file
 from keras_distill.experiments.report import tables
 from keras_distill.experiments.report.drawing import GRID
 from keras_distill.experiments.report.drawing import INK
@@ -221,8 +222,8 @@ def _points(found):
     drawn = styles([row["arm"] for row in found["rows"]])
     for row in tables.sound(found["rows"]):
         files = found["exports"].get(row["student"], {}).get("files", {})
-        file = files.get("float32", {"refused": ""})
-        if "refused" in file:
+        file = main_file(files)
+        if file is None or "refused" in file:
             continue
         points.append(
             {

@@ -4,6 +4,7 @@ import itertools
 import statistics
 
 from keras_distill.experiments.cells import REFERENCE
+from keras_distill.experiments.exports import main_file
 from keras_distill.experiments.exports import size
 from keras_distill.experiments.report import baselines
 from keras_distill.experiments.report import verdict
@@ -61,7 +62,7 @@ def table(found):
         files = found["exports"].get(row["student"], {}).get("files", {})
         body.append(
             {
-                "cells": _cells(row, names, files.get("float32")),
+                "cells": _cells(row, names, main_file(files)),
                 "kind": "control" if row["is_control"] else "arm",
                 "judged": (row["student"], row["arm"]) in judged,
             }
