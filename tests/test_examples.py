@@ -50,6 +50,23 @@ LINES = {
         r"distilled_vectors\.npz [\d,]+ bytes$",
         r"1\.00 .+",
     ],
+    "pairs": [
+        *(rf"{name} +{SHARE}$" for name in ("teacher", "linear")),
+        *(
+            rf"{student}, {how} +{SHARE}$"
+            for student in ("TextCNN", "BiLSTM")
+            for how in ("hard labels", "logit MSE", "KD")
+        ),
+        r"(same|another): .+ / .+",
+    ],
+    "tags": [
+        r"entity F1 on test$",
+        *(
+            rf"{name} +{SHARE}$"
+            for name in ("teacher", "linear", "control", "distilled")
+        ),
+        r".+: \[.*\]$",
+    ],
     "few_bits": [
         *(rf"{name} +{SHARE}$" for name in ("whole", "cut")),
         *(
@@ -83,6 +100,12 @@ RUNS = [
     for name in LINES
     for options in OPTIONS.get(name, [[]])
 ]
+
+
+def test_readme_counts_them():
+    words = ["nine", "ten", "eleven", "twelve", "thirteen"]
+    readme = (ROOT / "README.md").read_text()
+    assert f"{words[len(EXAMPLES) - 9]} complete programs" in readme
 
 
 def test_every_example_is_run():
