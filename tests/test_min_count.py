@@ -122,3 +122,24 @@ def hashed(folder):
 def test_what_cannot_be_is_told(teacher, options, told, texts, tmp_path):
     with pytest.raises(UsageError, match=told):
         prepared(tmp_path / "run", texts, teacher(tmp_path), **options)
+
+
+def test_a_contrastive_start_knows_no_others(texts, tmp_path):
+    backbone = keras_hub.models.BertBackbone(
+        len(tiny_runs.VOCABULARY), 1, 1, 4, 4, dropout=0.0
+    )
+    folder = str(tmp_path / "encoder")
+    backbone.save_to_preset(folder)
+    tokenizer = data.bert_preprocessor(tiny_runs.VOCABULARY, 16).tokenizer
+    tokenizer.save_to_preset(folder)
+    run = prepared(
+        tmp_path / "run",
+        texts,
+        folder,
+        teacher_start="contrastive",
+        smoke=True,
+        min_count=1,
+    )
+    tables = [w for w in run.model.weights if w.path.endswith("embeddings")]
+    assert len(vocabulary(run)) < len(tiny_runs.VOCABULARY)
+    assert len(vocabulary(run)) in [table.shape[0] for table in tables]
