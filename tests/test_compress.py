@@ -1,6 +1,7 @@
 """`kd.compress`: a teacher within a budget, its controls, its files."""
 
 import json
+import types
 
 import keras
 import keras_hub
@@ -14,6 +15,7 @@ from keras_distill import _files
 from keras_distill._errors import UsageError
 from keras_distill.cli import main
 from keras_distill.experiments import cuts
+from keras_distill.experiments.bench import Bench
 from keras_distill.experiments.compressing import front
 from keras_distill.pruning import budgets
 
@@ -123,6 +125,59 @@ def test_nothing_is_made_twice(run, task, teacher):
     again = compressed(task, teacher, folder)
     assert again["rows"] == found["rows"]
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
+
+
+@pytest.fixture
+def between(monkeypatch):
+    """The models that are taught between two cuts."""
+    found, train = [], cuts.Between.train
+
+    def counted(self, model):
+        before = model.get_weights()
+        train(self, model)
+        found.append((model.count_params(), before, model.get_weights()))
+
+    monkeypatch.setattr(cuts.Between, "train", counted)
+    return found
+
+
+def test_in_several_cuts(task, teacher, between, tmp_path):
+    budget = {"parameters": 0.4}
+    found = compressed(task, teacher, tmp_path, budget, steps=3)
+    pruned, by_chance = found["cuts"]
+    assert pruned["share"] <= 0.4
+    assert by_chance["share"] <= 0.4
+    # Of both, after the first and the second cut; they have learnt.
+    assert len(between) == 4
+    whole = teacher.count_params()
+    for (count, before, after), share in zip(between, [0.74, 0.54] * 2):
+        assert 0.4 < count / whole <= share + 0.01
+        assert not all(np.array_equal(a, b) for a, b in zip(before, after))
+    assert any("Cut in 3 steps" in told for told in found["told"])
+    again = compressed(task, teacher, tmp_path, budget, steps=3)
+    assert again["rows"] == found["rows"]
+    assert len(between) == 4
+    with pytest.raises(UsageError, match="steps"):
+        compressed(task, teacher, tmp_path, budget, steps=2)
+
+
+def test_a_model_that_breaks_between_two_cuts(
+    task, teacher, monkeypatch, tmp_path
+):
+    best = types.SimpleNamespace(failure="its logits are not finite")
+    monkeypatch.setattr(
+        Bench, "fit", lambda *args: types.SimpleNamespace(best=best)
+    )
+    with pytest.raises(UsageError, match="between two cuts broke: its logits"):
+        compressed(task, teacher, tmp_path, {"parameters": 0.4}, steps=2)
+    assert not list(tmp_path.rglob("*.keras"))
+
+
+@pytest.mark.parametrize("steps", [0, 1.5, 10**9])
+def test_steps_that_cannot_be(task, teacher, steps, tmp_path):
+    with pytest.raises(UsageError, match="steps"):
+        compressed(task, teacher, tmp_path / "new", steps=steps)
+    assert not (tmp_path / "new").exists()
 
 
 def test_another_budget_is_told(run, task, teacher):

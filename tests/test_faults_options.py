@@ -52,6 +52,7 @@ BOUNDS = {
     "sft_weight": (0, 1e6),
     "image_size": (4, 4096),
     "depth": (8, 1202),
+    "steps": (1, 100),
     "temperature": (1e-3, 1e3),
     "loss_temperature": (1e-3, 1e3),
     "max_temperature": (1, 1000),

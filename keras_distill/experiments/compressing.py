@@ -11,8 +11,10 @@ from keras_distill.experiments import comparing
 from keras_distill.experiments import engine
 from keras_distill.experiments import file_forms
 from keras_distill.experiments import results
+from keras_distill.experiments.bench import Bench
 from keras_distill.experiments.cells import ARM
 from keras_distill.experiments.cuts import PRUNED
+from keras_distill.experiments.cuts import Between
 from keras_distill.experiments.cuts import Cuts
 from keras_distill.experiments.cuts import check_graph
 from keras_distill.experiments.report import contents
@@ -25,6 +27,7 @@ from keras_distill.recipes.base import control_of
 
 TFLITE = (file_forms.FLOAT32, file_forms.INT8, file_forms.INT4)
 FORMS = (*TFLITE, file_forms.SAVED_MODEL)
+MOST_STEPS = 100
 # A front: which of two numbers is smaller, of the models that score more.
 FRONTS = ("size_bytes", "latency_ms")
 
@@ -41,6 +44,7 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
     learning_rate=1e-4,
     batch_size=32,
     quantization=None,
+    steps=1,
     export=True,
     html=False,
     redo=False,
@@ -77,6 +81,8 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
         quantization: `"int4"` or `"int8"`: a further student, `pruned, int4`,
             is the cut one trained under the rounding of such a file, which a
             file that is only rounded afterwards may not agree with.
+        steps: Integer, how many cuts the budget is reached in; between two of
+            them the model learns by the recipe, for as many epochs.
         export: Boolean. Whether files to ship are made, on TensorFlow.
         html: Boolean. Whether to write `report.html`.
         redo: As of `distill`.
@@ -119,7 +125,7 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
     }
     with as_usage_error(ValueError):
         budget = _checked(
-            budget, labels, training | {"quantization": quantization}
+            budget, labels, steps, training | {"quantization": quantization}
         )
         seeds = engine.as_seeds(seeds)
     check_recipe(recipe)
@@ -128,7 +134,10 @@ def compress(  # noqa: PLR0913 - what a command offers, Python does
         html_module.require()
     about = contents.About("compress", labels, None, export, settings or {})
     with engine.opened(output, "compress") as folder:
-        cuts = Cuts(task, teacher, budget, folder)
+        bench = Bench(task, teacher)
+        taught = with_texts(recipe, task, labels)
+        between = Between(steps, bench, taught, labels, training, watcher)
+        cuts = Cuts(task, teacher, budget, folder, between)
         folder.execute(cuts.phases, watcher, redo)
         made = cuts.students(training, quantization)
         planned = cells(made, recipe, seeds, labels, task)
@@ -161,9 +170,7 @@ def cells(made, recipe, seeds, labels, task):
     Returns:
         List of `Cell`.
     """
-    taught = recipe
-    if task.has_transfer(labels) and not recipe.transfer:
-        taught = recipe.with_transfer()
+    taught = with_texts(recipe, task, labels)
     alone = dataclasses.replace(recipes.untrained(), name="cut alone")
     control = control_of(task)
     planned = comparing.cells(made, [control, taught], seeds, labels)
@@ -174,6 +181,13 @@ def cells(made, recipe, seeds, labels, task):
         if control.trains
     ]
     return [*first, *planned]
+
+
+def with_texts(recipe, task, labels):
+    """The recipe, on data without labels, too, where there are any."""
+    if task.has_transfer(labels) and not recipe.transfer:
+        return recipe.with_transfer()
+    return recipe
 
 
 def front(files):
@@ -235,19 +249,25 @@ def _own(finished, cuts, files, arm):
         "cuts": cuts.told(),
         "front": front(files),
         "against": against,
-        "told": told + cuts.left_out(),
+        "told": told + cuts.notes(),
     }
 
 
-def _checked(budget, labels, training):
+def _checked(budget, labels, steps, training):
     """The budget as a dict; raises `ValueError` for what cannot be."""
     if isinstance(budget, str):
         budget = budgets.parse(budget)
     costs.check_budget(budget)
     if labels is not None:
         check_integer("labels", labels, minimum=1)
+    check_steps(steps)
     students.Student(**training)
     return budget
+
+
+def check_steps(steps):
+    """Raises `ValueError` unless it is a number of cuts."""
+    check_integer("steps", steps, 1, MOST_STEPS)
 
 
 def check_recipe(recipe):

@@ -13,6 +13,7 @@ from keras_distill import taps
 from keras_distill._backend import symbolic_inputs
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
+from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.phases import Phase
 from keras_distill.pruning import costs
 from keras_distill.pruning import searching
@@ -73,6 +74,72 @@ def sample(task, model):
     return inputs, rows.labels
 
 
+class Between:
+    """Several cuts, each of what has learnt again after the one before.
+
+    Args:
+        steps: Integer, how many cuts.
+        bench: `Bench`.
+        recipe: `Recipe`.
+        labels: Integer or None, as of `Cell`.
+        training: Dict, fields of `Student`.
+        watcher: `Watcher`, or None.
+    """
+
+    def __init__(self, steps, bench, recipe, labels, training, watcher=None):
+        self.steps, self._watcher = steps, watcher
+        self._bench, self._recipe, self._labels = bench, recipe, labels
+        self._training = training
+
+    def train(self, model):
+        """Teaches a cut model, in place.
+
+        Raises:
+            UsageError: What it has learnt is of no use.
+        """
+        best = self._bench.fit(self._cell(model), self._watcher).best
+        if best.failure:
+            raise UsageError(
+                f"The model between two cuts broke: {best.failure}. Lower "
+                "`learning_rate`, or cut in one step."
+            )
+
+    def made_with(self, model):
+        """What its trainings depend on, beside a model to be cut."""
+        if self.steps == 1:
+            return {}
+        made = self._bench.made_with(self._cell(model))
+        self._bench.forget()
+        return {"steps": self.steps, "between": made}
+
+    def told(self):
+        """What was done, a sentence, or None."""
+        if self.steps == 1:
+            return None
+        return (
+            f"Cut in {self.steps} steps, after each but the last of which the "
+            f"model learnt by {self._recipe.name} for "
+            f"{self._training['epochs']} epochs."
+        )
+
+    def _cell(self, model):
+        def builder(task, teacher):
+            del task, teacher
+            return model
+
+        student = students.Custom(builder=builder, **self._training)
+        return Cell(
+            name="between",
+            title="between two cuts",
+            student_name="between",
+            student=student,
+            arm=self._recipe.name,
+            recipe=self._recipe,
+            seed=0,
+            labels=self._labels,
+        ).for_task(self._bench.task)
+
+
 class Cuts:
     """The students within a budget, and the phases that make them.
 
@@ -81,19 +148,22 @@ class Cuts:
         teacher: `Teacher` with its model.
         budget: Dict, as of `pruning.search`.
         folder: `RunFolder`.
+        between: `Between`, the cuts and what is done between them.
     """
 
-    def __init__(self, task, teacher, budget, folder):
+    def __init__(self, task, teacher, budget, folder, between):
         self._task, self._model = task, teacher.model
         self._budget, self._folder = budget, folder
-        ((self._kind, _),) = budget.items()
+        self._between = between
+        ((self._kind, self._most),) = budget.items()
         self._data = sample(task, self._model)
         made_with = {"budget": budget, "teacher": teacher.hash()}
+        self._in_steps = made_with | between.made_with(self._opened)
         self.phases = [
             Phase(
                 name=f"cut_{method}",
                 title=f"cut: {name}",
-                options={**made_with, "importance": method},
+                options={**self._in_steps, "importance": method},
                 run=lambda method=method: self._cut(method),
                 summary=lambda found: f"{found['share']:.0%} of the teacher",
                 files=(f"{CUTS}/{method}.keras",),
@@ -113,13 +183,19 @@ class Cuts:
         )
 
     def _cut(self, method):
-        values = self._importance(method)
+        steps = self._between.steps
+        # Of other options another one: it holds steps that are done.
+        made = _files.json_hash([method, self._in_steps])[:12]
+        done = self._folder.path / CUTS / f"{method}-{made}"
         with as_usage_error(ValueError):
             smaller = pruning.search(
                 self._opened,
                 self._budget,
                 self._data,
-                importance=values,
+                importance=functools.partial(self._importance, method),
+                steps=steps,
+                train=self._train,
+                folder=done if steps > 1 else None,
                 verbose=0,
             )
         path = self._folder.path / CUTS / f"{method}.keras"
@@ -128,12 +204,21 @@ class Cuts:
             smaller.save(draft)
         return self._cost(smaller)
 
-    def _importance(self, method):
+    def _train(self, model):
+        """Teaches a model between two cuts, not after the last one."""
+        limit = self._most
+        if costs.is_share(self._kind, limit):
+            limit *= self._whole
+        half_a_step = (self._whole / limit) ** (0.5 / self._between.steps)
+        if costs.cost(model, self._kind, self._data) > limit * half_a_step:
+            self._between.train(model)
+
+    def _importance(self, method, model):
         if method == "taylor" and not control_of(self._task).trains:
             method = "weight"  # There are no labels.
         with as_usage_error(ValueError):
             return pruning.importance(
-                self._opened,
+                model,
                 self._data,
                 self._task.hard_loss(),
                 method,
@@ -157,7 +242,7 @@ class Cuts:
         }
 
     def _fewer_layers(self):
-        ((kind, most),) = self._budget.items()
+        kind, most = self._kind, self._most
         limit = "share" if costs.is_share(kind, most) else kind
         try:
             whole = len(taps.encoder_layers(self._model))
@@ -201,10 +286,11 @@ class Cuts:
             )
         return found
 
-    def left_out(self):
-        """Why there is no student of fewer layers, a list of sentences."""
-        found = self._folder.result("cut_layers").get("left_out")
-        return [found] if found else []
+    def notes(self):
+        """How it was cut, and why there are no fewer layers, in sentences."""
+        left_out = self._folder.result("cut_layers").get("left_out")
+        told = [self._between.told(), left_out]
+        return [sentence for sentence in told if sentence]
 
     def told(self):
         """What each student takes of the budget, a list of dicts."""

@@ -35,6 +35,7 @@ def run(options, screen):
     chosen = choices.preparation(options, [COPIED])
     with as_usage_error(ValueError, advice="See `--help`."):
         budget = budgets.parse(what.budget)
+        compressing.check_steps(what.steps)
         seeds = engine.as_seeds(choices.seeds(options.run.seeds))
         usual = defaults.of_student(students.Shrink, chosen, [recipe])
         usual = {name: usual[name] for name in ("epochs", "learning_rate")}
@@ -62,6 +63,7 @@ def run(options, screen):
             "quantization": options.learning.quantization,
             "method": what.method,
             "budget": what.budget,
+            "steps": what.steps,
             "seeds": list(seeds),
             "output": str(what.output),
         }
@@ -75,6 +77,7 @@ def run(options, screen):
             labels=chosen.labels,
             **training,
             quantization=options.learning.quantization,
+            steps=what.steps,
             html=options.run.html,
             redo=redo,
             settings=prepared.settings() | settings,

@@ -27,6 +27,9 @@ class What(Source):
             parameters=50%, of the model's or as numbers; size=1MB, of the
             float32 TFLite file; latency=2ms, of that file on this machine, one
             thread.
+        steps: How many cuts the budget is reached in. Between two of them the
+            model learns again, for as many epochs: slower, and less is lost
+            where much is cut.
         method: What the cut model learns from the whole one, as for distill.
         output: Folder for models and reports. The same command, run again,
             continues there after the last finished phase.
@@ -34,6 +37,7 @@ class What(Source):
 
     teacher: Annotated[str, tyro.conf.arg(name="model")] = "embedded"
     budget: str = "multiplications=50%"
+    steps: int = 1
     method: Literal[*METHODS] = "kd"
     output: pathlib.Path = pathlib.Path("compressed")
 
