@@ -15,6 +15,7 @@ from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.phases import Phase
+from keras_distill.experiments.report.numbers import count
 from keras_distill.pruning import costs
 from keras_distill.pruning import searching
 from keras_distill.pruning.unfolding import has_folded
@@ -119,7 +120,7 @@ class Between:
         return (
             f"Cut in {self.steps} steps, after each but the last of which the "
             f"model learnt by {self._recipe.name} for "
-            f"{self._training['epochs']} epochs."
+            f"{count(self._training['epochs'], 'epoch')}."
         )
 
     def _cell(self, model):
