@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # For editors, which run nothing of what follows.
     from keras_distill.gkd import GKDDistiller as GKDDistiller
     from keras_distill.image_taps import feature_maps as feature_maps
     from keras_distill.layer_maps import uniform_layer_map as uniform_layer_map
+    from keras_distill.layouts import layout_map as layout_map
     from keras_distill.matching import Match as Match
     from keras_distill.stages import Stage as Stage
     from keras_distill.stages import annealing_kd_stages as annealing_kd_stages
@@ -69,6 +70,7 @@ _NAMES = {
     "distill": "experiments",
     "feature_maps": "image_taps",
     "hidden_states": "taps",
+    "layout_map": "layouts",
     "uniform_layer_map": "layer_maps",
 }
 

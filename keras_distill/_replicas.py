@@ -1,6 +1,7 @@
 """Batches between one process and the devices that share each of them."""
 
 import contextlib
+import functools
 
 import keras
 import numpy as np
@@ -10,7 +11,7 @@ def replicas(model):
     """Into how many parts Keras splits a batch of `model`.
 
     Raises:
-        ValueError: if some of the parts are on other machines.
+        ValueError: if one process is not enough to fill a part.
     """
     if keras.backend.backend() == "jax":
         return _jax_replicas()
@@ -18,9 +19,82 @@ def replicas(model):
 
     strategy = model.distribute_strategy
     number = strategy.num_replicas_in_sync
-    if number > 1 and not isinstance(strategy, tf.distribute.MirroredStrategy):
-        raise ValueError(_of_one_machine(type(strategy).__name__))
+    mirrored = (
+        tf.distribute.MirroredStrategy,
+        tf.distribute.MultiWorkerMirroredStrategy,
+    )
+    if number > 1 and not isinstance(strategy, mirrored):
+        raise ValueError(
+            "A batch can be shared by `tf.distribute.MirroredStrategy` and "
+            "`MultiWorkerMirroredStrategy`, or by `keras.distribution` with "
+            f"the JAX backend. Received: {type(strategy).__name__}"
+        )
     return number
+
+
+def workers(model):
+    """How many processes train `model` together.
+
+    On TensorFlow those of its `tf.distribute` strategy, on JAX those that
+    `jax.distributed` has joined.
+    """
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.process_count()
+    return max(1, len(_cluster(model)))
+
+
+def worker(model):
+    """Which of `workers(model)` this process is; the first writes files."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.process_index()
+    resolver = model.distribute_strategy.cluster_resolver
+    tasks = _cluster(model)
+    return tasks.index((resolver.task_type, resolver.task_id)) if tasks else 0
+
+
+def of_workers(model, number):
+    """An integer of each of `workers(model)`, in their order."""
+    if workers(model) == 1:
+        return [number]
+    if keras.backend.backend() == "jax":
+        from jax.experimental import multihost_utils
+
+        return multihost_utils.process_allgather(np.array(number)).tolist()
+    return _gathered(model.distribute_strategy)([number]).numpy().tolist()
+
+
+@functools.lru_cache(1)
+def _gathered(strategy):
+    """A function that gives integers of all workers, row by row.
+
+    Booleans become integers: what is sent between workers has none.
+    """
+    import tensorflow as tf
+
+    @tf.function(reduce_retracing=True)
+    def gathered(value):
+        value = strategy.run(tf.cast, args=(value, tf.int32))
+        return strategy.gather(value, axis=0)
+
+    return gathered
+
+
+def _cluster(model):
+    """The processes of a strategy's cluster as `(type, index)`, chief first."""
+    resolver = model.distribute_strategy.cluster_resolver
+    if resolver is None:
+        return []
+    spec = resolver.cluster_spec()
+    return [
+        (kind, index)
+        for kind in ("chief", "worker")
+        if kind in spec.jobs
+        for index in spec.task_indices(kind)
+    ]
 
 
 def scope(model):
@@ -34,20 +108,8 @@ def _jax_replicas():
     distribution = keras.distribution.distribution()
     if distribution is None:
         return 1
-    import jax
-
-    if jax.process_count() > 1:
-        raise ValueError(_of_one_machine(f"{jax.process_count()} processes"))
     mesh = distribution.device_mesh
     return mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)]
-
-
-def _of_one_machine(received):
-    return (
-        "A batch can be shared by the devices of one machine: use "
-        "`tf.distribute.MirroredStrategy`, or `keras.distribution` with the "
-        f"JAX backend and one process. Received: {received}"
-    )
 
 
 def number(variable):
@@ -79,18 +141,46 @@ def over_replicas(value):
 
 
 def joined(model, data):
-    """The whole batch of what TensorFlow's replicas would get."""
+    """The whole batch, of all workers, of what the replicas here get.
+
+    Args:
+        model: `keras.Model`.
+        data: Nested integers and booleans; they come back as int32 arrays
+            where another worker has some of them.
+    """
+    if keras.backend.backend() == "jax":
+        return _joined_on_jax(data)
     if replicas(model) == 1:
         return data
     import tensorflow as tf
 
+    strategy = model.distribute_strategy
+
     def join(value):
+        if workers(model) > 1:
+            return _gathered(strategy)(value).numpy()
         if not isinstance(value, tf.distribute.DistributedValues):
             return value
-        parts = model.distribute_strategy.experimental_local_results(value)
+        parts = strategy.experimental_local_results(value)
         return np.concatenate([np.asarray(part) for part in parts])
 
     return keras.tree.map_structure(join, data)
+
+
+def _joined_on_jax(data):
+    import jax
+
+    if jax.process_count() == 1:
+        return data
+    from jax.experimental import multihost_utils
+
+    return multihost_utils.process_allgather(data, tiled=True)
+
+
+def first_part(model, data):
+    """What one of the replicas here gets of what TensorFlow's replicas get."""
+    results = model.distribute_strategy.experimental_local_results
+    return keras.tree.map_structure(lambda value: results(value)[0], data)
 
 
 def shared(model, batch, whole):

@@ -6,6 +6,9 @@ import pathlib
 import keras
 
 from keras_distill import _files
+from keras_distill._replicas import of_workers
+from keras_distill._replicas import scope
+from keras_distill._replicas import worker
 
 KEPT = 2
 
@@ -21,6 +24,10 @@ class Backup(keras.callbacks.Callback):
     Call `restore` before `fit`, and start the data where that epoch ended.
     `logs` holds what the last whole epoch logged, where `fit` has none left to
     do, too.
+
+    Of several workers (`tf.distribute.MultiWorkerMirroredStrategy`, or the
+    processes of `jax.distributed`) the first writes and all restore, so that
+    they need a folder in common. Where one of them dies, start all again.
 
     Args:
         folder: Path.
@@ -54,25 +61,43 @@ class Backup(keras.callbacks.Callback):
 
         Returns:
             Integer, how many epochs are done.
+
+        Raises:
+            ValueError: if workers found different epochs.
         """
+        done = self._restored(model)
+        found = of_workers(model, done)
+        if len(set(found)) > 1:
+            raise ValueError(
+                "All workers must go on from one epoch. Give them one folder, "
+                f"on a disk that they share. Received: {str(self._folder)!r}, "
+                f"where the workers found the epochs {found}"
+            )
+        return done
+
+    def _restored(self, model):
         for number in sorted(self._numbers(), reverse=True):
             held = self._whole(number)
             if held is not None:
                 # Its moments are in the file, and need a place to go to.
-                model.optimizer.build(model.trainable_variables)
+                with scope(model):
+                    model.optimizer.build(model.trainable_variables)
                 model.load_weights(self._file(number, "weights.h5"))
                 self.logs = held["logs"]
                 return number
         return 0
 
     def on_epoch_end(self, epoch, logs=None):
-        number = epoch + 1
-        weights = self._file(number, "weights.h5")
-        with _files.complete_file(weights) as draft:
-            self.model.save_weights(draft)
         # JSON has no word for numbers that are none.
         found = (logs or {}).items()
         self.logs = {k: float(v) for k, v in found if math.isfinite(v)}
+        if worker(self.model) == 0:
+            self._keep(epoch + 1)
+
+    def _keep(self, number):
+        weights = self._file(number, "weights.h5")
+        with _files.complete_file(weights) as draft:
+            self.model.save_weights(draft)
         held = {
             "epoch": number,
             "logs": self.logs,

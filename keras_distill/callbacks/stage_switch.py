@@ -4,6 +4,7 @@
 
 import bisect
 import itertools
+import pathlib
 import shutil
 import tempfile
 import weakref
@@ -11,6 +12,7 @@ import weakref
 import keras
 
 from keras_distill._replicas import number
+from keras_distill._replicas import worker
 from keras_distill._stage import Stage
 from keras_distill._stage import direction
 from keras_distill._stage import inherited
@@ -44,7 +46,8 @@ class StageSwitch(keras.callbacks.Callback):
         directory: Path where the best student of each stage is kept, for
             `restore_best`. Each training needs its own. Files stay after the
             training. `None` keeps them in a temporary directory, which
-            does not outlive the process.
+            does not outlive the process. Of several workers each but the first
+            has a folder `worker_<n>` of its own in it.
 
     Raises:
         ValueError: if an argument is not as described; when `fit` starts, if
@@ -106,9 +109,14 @@ class StageSwitch(keras.callbacks.Callback):
         self._applied = {}
         self._freezer = Freezer(self.model.student)
         if any(stage.restore_best is not None for stage in self.stages):
-            self._best = BestStudent(self.directory or self._make_temporary())
+            self._best = BestStudent(self._directory())
 
-    def _make_temporary(self):
+    def _directory(self):
+        """A place of this worker's own, which nobody else writes to."""
+        if self.directory is not None:
+            number = worker(self.model)
+            own = [f"worker_{number}"] if number else []
+            return pathlib.Path(self.directory, *own)
         path = tempfile.mkdtemp()
         self._remove_temporary = weakref.finalize(
             self, shutil.rmtree, path, ignore_errors=True

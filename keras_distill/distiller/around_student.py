@@ -9,13 +9,14 @@ from keras import ops
 from keras_distill._backend import hard_loss
 from keras_distill._backend import nested_layers
 from keras_distill._backend import seed_states
+from keras_distill._backend.steps import OfAnyStrategy
 from keras_distill._replicas import scope
 from keras_distill.inputs import attach_padding_mask
 from keras_distill.inputs import call_model
 from keras_distill.inputs import split
 
 
-class AroundStudent(keras.Model):
+class AroundStudent(OfAnyStrategy):
     """Calls, evaluates and predicts with `student`, and is not saved whole.
 
     Attributes:

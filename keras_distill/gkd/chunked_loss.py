@@ -25,7 +25,7 @@ import functools
 import keras
 from keras import ops
 
-from keras_distill._backend import after
+from keras_distill._backend.steps import after
 from keras_distill._compiled import compile_pure
 from keras_distill._compiled import vjp
 

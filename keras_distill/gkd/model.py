@@ -70,8 +70,9 @@ class GKDDistiller(OnCompletedBatches):
             tokenizer's end tokens; with `()` only the length ends it.
         sources: Pair of `Source`: drawn with probability `lmbda`, and
             otherwise. None for the above.
-        micro_batch_size: Integer. Rows for which gradients are computed at a
-            time, with the result of the whole batch. None for all.
+        micro_batch_size: Integer. Rows, on each device, for which gradients
+            are computed at a time, with the result of the whole batch. None
+            for all.
         chunk_tokens: Integer, for how many tokens logits are in memory at a
             time; None for all of the (micro-)batch; `"auto"` decides.
         name: String.

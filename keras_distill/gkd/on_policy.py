@@ -4,8 +4,7 @@ Sampling is a loop of its own, on arrays, and no part of the compiled step:
 Keras' step is wrapped, so that `fit` does the rest.
 """
 
-from keras_distill._backend import ModelWithoutExample
-from keras_distill._backend import prepare_batches
+from keras_distill._backend.steps import prepare_batches
 from keras_distill._replicas import replicas
 from keras_distill.distiller.around_student import AroundStudent
 from keras_distill.distiller.checks import check_callbacks
@@ -13,7 +12,7 @@ from keras_distill.gkd.rollout import OF_THE_BATCH
 from keras_distill.gkd.rows import only_inputs
 
 
-class OnCompletedBatches(AroundStudent, ModelWithoutExample):
+class OnCompletedBatches(AroundStudent):
     """Trains on what `rollout` makes of the data set's batches.
 
     Attributes:
@@ -31,9 +30,8 @@ class OnCompletedBatches(AroundStudent, ModelWithoutExample):
             kwargs.setdefault("shuffle", False)
         return super().fit(x, *args, **kwargs)
 
-    def build_for_fit(self):
-        """Makes the optimizer's slots."""
-        self.build_optimizer()
+    def build_for_fit(self, batch):
+        """Nothing: what a step reads is made later, and the rest is built."""
 
     def make_train_function(self, force=False):
         """Keras' own, on batches that got their completions before."""

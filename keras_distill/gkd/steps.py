@@ -7,6 +7,7 @@ whole batch: the numbers of tokens are counted before.
 import keras
 from keras import ops
 
+from keras_distill._replicas import replicas
 from keras_distill.gkd.rollout import COUNTS
 from keras_distill.gkd.rollout import OF_THE_BATCH
 
@@ -104,7 +105,9 @@ def jax_step(distiller, state, x):
 
     trainable, non_trainable, optimizer_state, metrics_state = state
     counts = x[COUNTS]
-    parts = _parts(x, distiller.micro_batch_size)
+    size = distiller.micro_batch_size
+    # The step sees the batch of all devices, of which each has its rows.
+    parts = _parts(x, size and size * replicas(distiller))
     number = len(parts["token_ids"])
     gradient = _jax_gradient(distiller, counts, number, optimizer_state)
 

@@ -72,7 +72,8 @@ class SimilarityPreserving(RowRelation):
     `y_true` is the teacher's state, `y_pred` the student's, of shape `[batch,
     hidden]`, `[batch, length, hidden]` or `[batch, height, width, channels]`.
     Rows masked entirely and rows of weight 0 are in no pair; any other weight
-    multiplies a row of `G`. The authors weigh it with 3,000.
+    multiplies a row of `G`. The authors weigh it with 3,000. Each replica of a
+    `tf.distribute` strategy compares its own rows.
 
     Args:
         name: Optional name of the loss.

@@ -89,7 +89,8 @@ class RKDDistance(RowRelation):
     channels]`, whose positions then are the tokens. Rows masked entirely and
     rows of weight 0 are in no pair; any other weight multiplies a row's mean
     over its pairs. Takes memory of `batch^2 hidden`. The authors weigh it with
-    25 and `RKDAngle` with 50.
+    25 and `RKDAngle` with 50. Each replica of a `tf.distribute` strategy
+    compares its own rows.
 
     Args:
         pooling: What stands for a row with a length: `"mean"`, the mean of
@@ -138,7 +139,8 @@ class RKDAngle(RowRelation):
     channels]`, whose positions then are the tokens. Rows masked entirely and
     rows of weight 0 are in no triplet; any other weight multiplies the mean
     over the triplets with their angle at the row. Takes memory of
-    `batch^2 hidden + batch^3`.
+    `batch^2 hidden + batch^3`. Each replica of a `tf.distribute` strategy
+    compares its own rows.
 
     Args:
         pooling: What stands for a row with a length: `"mean"`, the mean of

@@ -57,7 +57,8 @@ class NeighbourKL(LogitsLoss):
     distribution from the teacher's. What is far from everything counts little,
     and vectors may be turned together at no cost. Rows of weight 0 are still
     among the others of each row. `y_true` are the teacher's vectors, `y_pred`
-    the student's, of shape `[batch, dimensions]`.
+    the student's, of shape `[batch, dimensions]`. Each replica of a
+    `tf.distribute` strategy compares its own rows.
 
     Args:
         temperature: `T > 0`, as of `ForwardKL`. Defaults to `0.05`.

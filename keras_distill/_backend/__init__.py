@@ -23,9 +23,6 @@ from keras.src.models.functional import Functional
 # stage replaces them.
 from keras.src.trainers.compile_utils import CompileLoss
 
-from keras_distill._replicas import joined
-from keras_distill._replicas import shared
-
 SUPPORTED = ("tensorflow", "jax")
 
 get_mask = get_keras_mask
@@ -238,78 +235,3 @@ def seed_states(model):
 def child_layers(layer):
     """The layers that are attributes of `layer`, not those below them."""
     return layer._flatten_layers(include_self=False, recursive=False)
-
-
-class ModelWithoutExample(keras.Model):
-    """A model that is built before `fit`, which passes it no batch for that.
-
-    `fit` would run it on a symbolic batch, the mean of the replicas' batches,
-    which fails for masks; Keras has no switch for it.
-    """
-
-    def build_for_fit(self):
-        """Builds what `fit` needs beside the model's own variables."""
-
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):  # noqa: ARG002
-        self.build_for_fit()
-
-
-def prepare_batches(model, function, prepare, whole=()):
-    """Keras' train or test `function`, on the batches that `prepare` makes.
-
-    Args:
-        model: `keras.Model`.
-        function: `model.train_function` or `model.test_function`.
-        prepare: Callable: the data of a step to the data in its place, for
-            all devices.
-        whole: Names of the entries that each device gets as they are; of the
-            others it gets its rows.
-    """
-    if keras.backend.backend() == "jax":
-        return _prepare_on_jax(model, function, prepare, whole)
-
-    def prepared(iterator):
-        data = prepare(joined(model, next(iterator)))
-        return function(iter([shared(model, data, whole)]))
-
-    return prepared
-
-
-def _prepare_on_jax(model, function, prepare, whole):
-    """`prepare_batches` where `fit` passes the variables' values as state.
-
-    It takes them out of the variables, and donates their memory to the step:
-    they are put back, so that `prepare` can read and assign them, and taken
-    out again. `jax_state_sync` is public; the state that it reads is not.
-    """
-
-    def prepared(state, iterator):
-        data = next(iterator)
-        kinds = ["trainable", "non_trainable", "optimizer", "metrics"]
-        if len(state) == 3:
-            kinds.remove("optimizer")
-        names = [f"{kind}_variables" for kind in kinds]
-        model._jax_state = dict(zip(names, state))
-        model._jax_state_synced = False
-        model.jax_state_sync()
-        data = shared(model, prepare(data), whole)
-        state = model._get_jax_state(
-            **dict.fromkeys(names, True), purge_model_variables=True
-        )
-        model._jax_state_synced = False
-        return function(state, iter([data]))
-
-    return prepared
-
-
-def after(value, tensors):
-    """`value`, known no sooner than all of `tensors` are.
-
-    Keeps TensorFlow from starting the next round of a loop beside this one.
-    """
-    if keras.backend.backend() == "jax":
-        return value
-    import tensorflow as tf
-
-    with tf.control_dependencies(tensors):
-        return tf.identity(value)
