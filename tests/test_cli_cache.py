@@ -10,8 +10,8 @@ import tensorflow as tf
 from keras_distill import cache
 from keras_distill._errors import UsageError
 from keras_distill.cli import main
-from keras_distill.cli.cache import command
-from keras_distill.cli.cache.options import Beam
+from keras_distill.cli.shared import choices
+from keras_distill.cli.shared.options import Beam
 from keras_distill.experiments import training
 
 BEAM = importlib.util.find_spec("apache_beam")
@@ -120,20 +120,20 @@ def test_beam_writes_the_same_bytes(call, tmp_path):
 )
 def test_flags_that_are_refused(options, message):
     with pytest.raises(UsageError, match=message):
-        command.beam_flags(options)
+        choices.beam_flags(options)
 
 
 def test_flags_of_beam(monkeypatch):
     found = {"apache_beam": True}
     monkeypatch.setattr(importlib.util, "find_spec", found.get)
-    assert command.beam_flags(Beam()) is None
-    assert command.beam_flags(Beam("FlinkRunner", ("parallelism=2",))) == [
+    assert choices.beam_flags(Beam()) is None
+    assert choices.beam_flags(Beam("FlinkRunner", ("parallelism=2",))) == [
         "--runner=FlinkRunner",
         "--parallelism=2",
     ]
     found.clear()
     with pytest.raises(UsageError, match=r"pip install 'keras-distill\[beam"):
-        command.beam_flags(Beam("DirectRunner"))
+        choices.beam_flags(Beam("DirectRunner"))
 
 
 @pytest.mark.parametrize("option", ["batch-size", "shard-size"])

@@ -8,6 +8,7 @@ import pytest
 PACKAGE = pathlib.Path(__file__).parents[1] / "keras_distill"
 FLOORS = [
     [
+        "_beam",
         "_replicas",
         "_kinds",
         "_errors",
@@ -37,7 +38,7 @@ FLOORS = [
     ["matching", "_stage", "tasks"],
     ["stages", "distiller"],
     ["callbacks"],
-    ["recipes", "gkd"],
+    ["recipes", "gkd", "layouts"],
     ["experiments"],
     ["cli"],
 ]

@@ -15,7 +15,7 @@ NAMES = {
     "": """Distiller Ensemble GKDDistiller Match Stage annealing_kd_stages
         attention_maps attention_vectors augment cache callbacks compare
         compress data distill divergences experiments export feature_maps gkd
-        hidden_states losses pruning quantization
+        hidden_states layout_map losses pruning quantization
         recipes schedules students tasks temperatures uniform_layer_map""",
     "augment": """Chain Deletion EmbeddingReplacement MaskOrReplace
         MaskedLMReplacement Masking NGramSampling SameContextReplacement
@@ -33,7 +33,7 @@ NAMES = {
     "divergences": """adaptive_kl align_temperature alpha_beta binary_kl
         forward_kl generalized_jsd reverse_kl skew_kl skew_reverse_kl
         soft_cross_entropy total_variation""",
-    "experiments": """Cell LanguageModelSettings Phase Preparation Prepared
+    "experiments": """Cell Grid LanguageModelSettings Phase Preparation Prepared
         RunFolder Teacher TeacherSource Tuned Watcher compare compress
         default_recipes
         distill distill_language_model fine_tune fine_tune_adaptively

@@ -1,10 +1,10 @@
 """`write` on many machines or processes, as an Apache Beam pipeline."""
 
 import functools
-import importlib.util
 
 import tensorflow as tf
 
+from keras_distill import _beam
 from keras_distill.cache import elements
 from keras_distill.cache.folders import lock
 from keras_distill.cache.writer import begin
@@ -47,14 +47,6 @@ class ShardWriter:
         return finish_shard(self.job, number, keys, inputs)["examples"]
 
 
-def require():
-    """Raises `ImportError` if Apache Beam is not installed."""
-    if importlib.util.find_spec("apache_beam") is None:
-        raise ImportError(
-            "A pipeline needs Apache Beam: pip install 'keras-distill[beam]'."
-        )
-
-
 def write_with_beam(
     make_teacher, make_dataset, path, pipeline_flags=(), **options
 ):
@@ -84,21 +76,10 @@ def write_with_beam(
         ImportError: if Apache Beam is not installed.
         ValueError: as `kd.cache.write`.
     """
-    require()
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
-
+    _beam.require()
     writer = ShardWriter(make_teacher, make_dataset, str(path), options)
     with lock(writer.job.folder):
-        numbers = _begun(writer.job)
-        flags = PipelineOptions(["--runner=DirectRunner", *pipeline_flags])
-        with beam.Pipeline(options=flags) as pipeline:
-            _ = (
-                pipeline
-                | "Shards" >> beam.Create(numbers)
-                | "Spread" >> beam.Reshuffle()
-                | "Write" >> beam.Map(writer)
-            )
+        _beam.run(writer, _begun(writer.job), pipeline_flags)
     return write(make_teacher(), make_dataset(), path, **options)
 
 

@@ -14,6 +14,7 @@ from keras_distill.experiments.contrast import (
     fine_tune_contrastively as fine_tune_contrastively,
 )
 from keras_distill.experiments.distilling import distill as distill
+from keras_distill.experiments.grid import Grid as Grid
 from keras_distill.experiments.language_models.run import (
     distill_language_model as distill_language_model,
 )

@@ -39,6 +39,7 @@ def compare(  # noqa: PLR0913 - what a command offers, Python does
     settings=None,
     watcher=None,
     keep_weak_teacher=True,
+    grid=None,
 ):
     """Trains every student in every way, with every seed, and compares.
 
@@ -76,6 +77,8 @@ def compare(  # noqa: PLR0913 - what a command offers, Python does
         keep_weak_teacher: Boolean. Whether to imitate a teacher that is worse
             on dev than the linear model or than a student's control. Otherwise
             the controls alone are trained, and the report says why.
+        grid: `experiments.Grid`, the workers of an Apache Beam pipeline that
+            train the cells. None: this process, one after the other.
 
     Returns:
         Dict: the contents of `report.json`. `verdicts` says in words whether
@@ -119,7 +122,14 @@ def compare(  # noqa: PLR0913 - what a command offers, Python does
     )
     with engine.opened(output, "compare") as folder:
         outcome = engine.run(
-            planned, task, teacher, folder, watcher, redo, keep_weak_teacher
+            planned,
+            task,
+            teacher,
+            folder,
+            watcher,
+            redo,
+            keep_weak_teacher,
+            grid,
         )
         files = {}
         if export:

@@ -72,6 +72,7 @@ def run(
     watcher=None,
     redo=False,
     keep_weak_teacher=True,
+    grid=None,
 ):
     """Trains the cells that are not finished, the controls first.
 
@@ -85,6 +86,7 @@ def run(
             instead of refusing them.
         keep_weak_teacher: Boolean. Whether a teacher is imitated that is worse
             on dev than the linear model or than a student's control.
+        grid: `Grid` that trains the cells, or None: this process does.
 
     Returns:
         `Outcome`.
@@ -107,12 +109,15 @@ def run(
     texts = bench.hashes["texts"]
     floor_phases = floor.phases(task, folder.path, ways, texts)
     folder.check([*floor_phases, *phases.values()], redo)
+
+    def execute(chosen, first=()):
+        if grid is not None:
+            grid.train(chosen, phases, folder, redo, watcher)
+        asked = [*first, *(phases[cell.name] for cell in chosen)]
+        folder.execute(asked, watcher, redo)
+
     controls = [cell for cell in cells if cell.recipe.is_control]
-    folder.execute(
-        [*floor_phases, *(phases[cell.name] for cell in controls)],
-        watcher,
-        redo,
-    )
+    execute(controls, floor_phases)
     floors = floor.restore(task, folder, ways)
     finished = {c.name: _finished(c, task, folder) for c in controls}
     weak = weakness.of(task, teacher, floors, list(finished.values()))
@@ -122,7 +127,7 @@ def run(
     told = weak and weak.told
     if weak and weak.ends and not keep_weak_teacher:
         return Outcome(list(finished.values()), floors, told, others)
-    folder.execute([phases[cell.name] for cell in others], watcher, redo)
+    execute(others)
     finished |= {c.name: _finished(c, task, folder) for c in others}
     return Outcome([finished[cell.name] for cell in cells], floors, told)
 

@@ -11,7 +11,6 @@ from keras_distill._checks import check_integer
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill._files import complete_folder
-from keras_distill.cache import beam
 from keras_distill.cli.shared import choices
 from keras_distill.experiments import training
 from keras_distill.experiments.phases import Phase
@@ -43,7 +42,7 @@ def run(options, screen):
             "`--augmentation none`. Received: "
             f"augmentation={chosen.augmentation}"
         )
-    flags = beam_flags(options.beam)
+    flags = choices.beam_flags(options.beam)
     with as_usage_error(ValueError, advice="See `--help`."):
         check_integer("batch_size", options.run.batch_size, 1, 10**6)
         check_integer("shard_size", options.run.shard_size, 1, 10**9)
@@ -59,36 +58,6 @@ def run(options, screen):
         "To train on it: kd.cache.attach("
         f"tf.data.Dataset.load({rows!r}), {signals!r})"
     )
-
-
-def beam_flags(options):
-    """Beam's own flags, or None without Beam.
-
-    Args:
-        options: `Beam`.
-
-    Raises:
-        UsageError: A flag is not as described, or Beam is not installed.
-    """
-    if options.runner is None:
-        if options.beam_flags:
-            raise UsageError(
-                "`--beam-flags` are for a runner of Beam: add `--runner "
-                "DirectRunner`, or leave them out. "
-                f"Received: beam_flags={list(options.beam_flags)}"
-            )
-        return None
-    for flag in options.beam_flags:
-        name, _, value = flag.partition("=")
-        if not name.isidentifier() or not value:
-            raise UsageError(
-                "`--beam-flags` must be of the form NAME=VALUE, such as "
-                f"direct_num_workers=4. Received: {flag!r}"
-            )
-    with as_usage_error(ImportError, advice="Or leave `--runner` out."):
-        beam.require()
-    further = [f"--{flag}" for flag in options.beam_flags]
-    return [f"--runner={options.runner}", *further]
 
 
 def _phases(options, flags, prepared):

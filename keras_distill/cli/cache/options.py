@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 from typing import Literal
 
+from keras_distill.cli.shared.options import Beam
 from keras_distill.cli.shared.options import Images
 from keras_distill.cli.shared.options import Repeated
 from keras_distill.cli.shared.options import Source
@@ -24,22 +25,6 @@ class What(Source):
 
     output: pathlib.Path = pathlib.Path("cached")
     dtype: Literal["float16", "bfloat16", "float32"] = "float16"
-
-
-@dataclasses.dataclass(frozen=True)
-class Beam:
-    """Where the teacher runs. All runners write the same bytes.
-
-    Args:
-        runner: None: in this process. Or the name of a runner of Apache Beam:
-            DirectRunner, DataflowRunner, FlinkRunner, SparkRunner. The output
-            folder must be one that all workers share.
-        beam_flags: Further flags of Beam, each as NAME=VALUE, such as
-            direct_num_workers=4 direct_running_mode=multi_processing.
-    """
-
-    runner: str | None = None
-    beam_flags: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

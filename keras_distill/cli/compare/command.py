@@ -12,6 +12,7 @@ from keras_distill.cli.shared import choices
 from keras_distill.cli.shared import results
 from keras_distill.experiments import comparing
 from keras_distill.experiments import engine
+from keras_distill.experiments.grid import Grid
 from keras_distill.experiments.prepared import Prepared
 from keras_distill.experiments.prepared import open_folder
 from keras_distill.experiments.report import html
@@ -49,6 +50,8 @@ def run(options, screen):
     if not options.run.no_html:
         with as_usage_error(ImportError, advice="Or add `--no-html`."):
             html.require()
+
+    flags = choices.beam_flags(options.beam)
 
     def students_for(task):
         return choices.for_rows(students, options, task)
@@ -89,6 +92,7 @@ def run(options, screen):
             settings=prepared.settings() | settings,
             watcher=screen,
             keep_weak_teacher=choices.keeps_weak_teacher(options.run),
+            grid=flags and Grid.of(prepared, flags),
         )
     _show(found, what.output, screen)
 

@@ -9,6 +9,7 @@ from keras_distill._kinds import METHODS
 from keras_distill._kinds import RECIPES
 from keras_distill._kinds import STUDENTS
 from keras_distill.cli.shared.options import Auto
+from keras_distill.cli.shared.options import Beam
 from keras_distill.cli.shared.options import Compared
 from keras_distill.cli.shared.options import Images
 from keras_distill.cli.shared.options import Learning
@@ -106,4 +107,5 @@ class Compare:
     teaching: Teaching = Teaching()
     learning: Learning = Learning()
     imitation: Imitation = Imitation()
+    beam: Beam = Beam()
     run: Run = Run()

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import re
 
+from keras_distill import _beam
 from keras_distill import _kinds
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
@@ -179,3 +180,33 @@ def seeds(values):
 def keeps_weak_teacher(run):
     """Whether a weak teacher is imitated: that of a smoke test always is."""
     return run.keep_weak_teacher or run.smoke
+
+
+def beam_flags(options):
+    """Beam's own flags, or None without Beam.
+
+    Args:
+        options: `Beam`.
+
+    Raises:
+        UsageError: A flag is not as described, or Beam is not installed.
+    """
+    if options.runner is None:
+        if options.beam_flags:
+            raise UsageError(
+                "`--beam-flags` are for a runner of Beam: add `--runner "
+                "DirectRunner`, or leave them out. "
+                f"Received: beam_flags={list(options.beam_flags)}"
+            )
+        return None
+    for typed in options.beam_flags:
+        name, _, value = typed.partition("=")
+        if not name.isidentifier() or not value:
+            raise UsageError(
+                "`--beam-flags` must be of the form NAME=VALUE, such as "
+                f"direct_num_workers=4. Received: {typed!r}"
+            )
+    with as_usage_error(ImportError, advice="Or leave `--runner` out."):
+        _beam.require()
+    further = [f"--{typed}" for typed in options.beam_flags]
+    return [f"--runner={options.runner}", *further]

@@ -169,6 +169,22 @@ class Teaching:
 
 
 @dataclasses.dataclass(frozen=True)
+class Beam:
+    """Where the work is done. All runners give the same.
+
+    Args:
+        runner: None: in this process. Or the name of a runner of Apache Beam:
+            DirectRunner, DataflowRunner, FlinkRunner, SparkRunner. The output
+            folder must be one that all workers share.
+        beam_flags: Further flags of Beam, each as NAME=VALUE, such as
+            direct_num_workers=4 direct_running_mode=multi_processing.
+    """
+
+    runner: str | None = None
+    beam_flags: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Learning:
     """How the students are trained: in all ways alike.
 
