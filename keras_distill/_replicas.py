@@ -11,7 +11,7 @@ def replicas(model):
     """Into how many parts Keras splits a batch of `model`.
 
     Raises:
-        ValueError: if one process is not enough to fill a part.
+        ValueError: if a strategy of TensorFlow splits it in another way.
     """
     if keras.backend.backend() == "jax":
         return _jax_replicas()

@@ -47,11 +47,9 @@ def layout_map(mesh, *models, axis="model"):
     >>> model = keras.Sequential(
     ...     [keras.Input((8,)), keras.layers.Dense(4, name="hidden"),
     ...      keras.layers.Dense(2, name="logits")])
-    >>> for path, layout in layout_map(mesh, model).items():
-    ...     print(path, layout.axes)
-    hidden/kernel (None, 'model')
-    hidden/bias ('model',)
-    logits/kernel ('model', None)
+    >>> layouts = layout_map(mesh, model)
+    >>> [layouts[layer.kernel.path].axes for layer in model.layers]
+    [(None, 'model'), ('model', None)]
     """
     if axis not in mesh.axis_names:
         raise ValueError(
@@ -169,10 +167,15 @@ def _merged(axes):
     """
     alike = {}
     for path, found in axes.items():
-        pattern = re.sub(r"(?<=_)[0-9]+", "[0-9]+", re.escape(path))
-        alike.setdefault(pattern, {})[re.escape(path)] = found
+        *layers, name = re.escape(path).split("/")
+        # Keras gives the first layer of a name no number.
+        layers = [
+            re.sub("(_[0-9]+)?$", "(_[0-9]+)?", x, count=1) for x in layers
+        ]
+        alike.setdefault("/".join([*layers, name]), {})[path] = found
     merged = {}
     for pattern, paths in alike.items():
         same = len(set(paths.values())) == 1
-        merged |= {pattern: next(iter(paths.values()))} if same else paths
+        single = {re.escape(path): held for path, held in paths.items()}
+        merged |= {pattern: next(iter(paths.values()))} if same else single
     return {key: found for key, found in merged.items() if found[0] is not None}

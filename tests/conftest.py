@@ -30,6 +30,9 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 import keras
 import pytest
 
+# They read what they are to do from the command line as they are imported.
+collect_ignore = ["distribution_job.py", "worker_job.py"]
+
 kernels_kept = contextlib.nullcontext
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf

@@ -34,11 +34,20 @@ def test_without_beam(tmp_path):
         cache.write_with_beam(cache_job.teacher, cache_job.rows, tmp_path)
 
 
-@pytest.mark.parametrize("rows", ["rows", "counted_rows"])
-def test_shards_in_any_order(tmp_path, rows):
+@pytest.mark.parametrize(
+    ("rows", "logits"),
+    [
+        ("rows", "full"),
+        ("counted_rows", "full"),
+        ("rows", cache.TopK(2)),
+        ("rows", cache.Sampled(5, seed=1)),
+    ],
+)
+def test_shards_in_any_order(tmp_path, rows, logits):
     """What the workers do, without a pipeline: last shard first."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    make, options = getattr(cache_job, rows), {"layout": cache_job.LAYOUT}
+    make = getattr(cache_job, rows)
+    options = {"layout": cache_job.LAYOUT, "logits": logits}
     cache.write(cache_job.teacher(), make(), whole, **options)
     number = len(list(whole.glob("shard-*")))
     for shard in reversed(range(number)):
@@ -53,14 +62,21 @@ def test_shards_in_any_order(tmp_path, rows):
 @pytest.mark.large
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
-    ("rows", "flags"), [("rows", PROCESSES), ("counted_rows", [])]
+    ("rows", "flags", "logits"),
+    [
+        ("rows", PROCESSES, cache.Sampled(5, seed=1)),
+        ("counted_rows", [], "full"),
+    ],
 )
-def test_a_pipeline_writes_the_same_bytes(tmp_path, monkeypatch, rows, flags):
+def test_a_pipeline_writes_the_same_bytes(
+    tmp_path, monkeypatch, rows, flags, logits
+):
     path = os.pathsep.join([str(TESTS), str(TESTS.parent), *sys.path])
     monkeypatch.setenv("PYTHONPATH", path)
     monkeypatch.setenv("PROCESSES", str(tmp_path / "processes"))
     whole, beam = tmp_path / "whole", tmp_path / "beam"
-    make, options = getattr(cache_job, rows), {"layout": cache_job.LAYOUT}
+    make = getattr(cache_job, rows)
+    options = {"layout": cache_job.LAYOUT, "logits": logits}
     cache.write(cache_job.teacher(), make(), whole, **options)
     for _ in range(2):  # The second time there is nothing left to do.
         manifest = cache.write_with_beam(

@@ -225,6 +225,15 @@ def test_a_model_of_one_layer_tells_those_of_many():
     assert layouts[path].axes == (None, "model", None)
 
 
+def test_a_model_that_is_made_again():
+    """Keras gives it another number, which is in the paths of its weights."""
+    layouts, again = kd.layout_map(mesh(), tiny.sequential()), tiny.sequential()
+    hidden, logits = (layer.kernel.path for layer in again.layers)
+    assert hidden == "sequential_1/hidden/kernel"
+    assert layouts[hidden].axes == (None, "model")
+    assert layouts[logits].axes == ("model", None)
+
+
 def test_subclassed_models_are_divided_by_their_kinds_of_layers():
     model = tiny.subclassed()
     found = divided(model)

@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_distill._checks import check_integer
 
@@ -66,6 +65,8 @@ def next_tokens(batch):
 
     Only tokens of completions count.
     """
+    import tensorflow as tf
+
     token_ids, prompt = batch["token_ids"], batch["prompt_mask"]
     completion = batch["completion_mask"]
     inputs = {

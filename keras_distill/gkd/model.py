@@ -194,8 +194,8 @@ class GKDDistiller(OnCompletedBatches):
 
         Raises:
             ValueError: if there is a loss or metrics among the arguments, the
-                optimizer accumulates gradients, or there are replicas on
-                other machines.
+                optimizer accumulates gradients, or the strategy of
+                `tf.distribute` mirrors no variables.
         """
         arguments.check_compile(kwargs)
         replicas(self)

@@ -4,10 +4,13 @@ Sampling is a loop of its own, on arrays, and no part of the compiled step:
 Keras' step is wrapped, so that `fit` does the rest.
 """
 
+import keras
+
 from keras_distill._backend.steps import prepare_batches
 from keras_distill._replicas import replicas
 from keras_distill.distiller.around_student import AroundStudent
 from keras_distill.distiller.checks import check_callbacks
+from keras_distill.distiller.specs import is_dataset
 from keras_distill.gkd.rollout import OF_THE_BATCH
 from keras_distill.gkd.rows import only_inputs
 
@@ -25,7 +28,8 @@ class OnCompletedBatches(AroundStudent):
     def fit(self, x=None, *args, **kwargs):
         """Trains the student; arguments as in `keras.Model.fit`."""
         check_callbacks(kwargs.get("callbacks"))
-        if hasattr(x, "element_spec") and not args:
+        own_order = is_dataset(x) or isinstance(x, keras.utils.PyDataset)
+        if own_order and not args:
             # A dataset shuffles itself; Keras' own default only warns of it.
             kwargs.setdefault("shuffle", False)
         return super().fit(x, *args, **kwargs)

@@ -1,6 +1,7 @@
 """Prompts and responses to batches that a `GKDDistiller` reads."""
 
 import bisect
+import importlib.util
 import itertools
 import random
 
@@ -8,6 +9,8 @@ import numpy as np
 
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
+from keras_distill.gkd.batching import PyBatches
+from keras_distill.gkd.batching import batches_of_rows
 from keras_distill.gkd.compatibility import special_token
 from keras_distill.gkd.rows import KEYS
 from keras_distill.gkd.rows import Rows
@@ -108,7 +111,7 @@ class GKDPreprocessor:
     def batches(
         self, prompts, responses=None, batch_size=8, shuffle=True, seed=None
     ):
-        """A `tf.data.Dataset` of batches, each from one bucket.
+        """A data set of batches, each from one bucket, for `fit`.
 
         Args:
             prompts: As in a call.
@@ -119,25 +122,33 @@ class GKDPreprocessor:
             seed: Integer for `shuffle`, None for any order.
 
         Returns:
-            `tf.data.Dataset` of what a call returns.
+            `tf.data.Dataset` of what a call returns; where TensorFlow is not
+            installed a `keras.utils.PyDataset` of the same batches.
 
         Raises:
             ValueError: as a call.
         """
-        import tensorflow as tf
-
         check_integer("batch_size", batch_size, minimum=1)
         examples = self._examples(prompts, responses)
         buckets = [self._bucket(prompt) for prompt, _ in examples]
         if shuffle and seed is None:
             seed = random.randint(0, 2**31 - 1)
+
+        def batches_of(epoch):
+            rng = np.random.default_rng([seed, epoch]) if shuffle else None
+            return batches_of_rows(buckets, batch_size, rng)
+
+        def batch_of(rows):
+            return self._batch([examples[row] for row in rows])
+
+        if importlib.util.find_spec("tensorflow") is None:
+            return PyBatches(batches_of, batch_of)
+        import tensorflow as tf
+
         epochs = itertools.count()
 
         def generate():
-            epoch = next(epochs)
-            rng = np.random.default_rng([seed, epoch]) if shuffle else None
-            for rows in _batches(buckets, batch_size, rng):
-                yield self._batch([examples[row] for row in rows])
+            yield from map(batch_of, batches_of(next(epochs)))
 
         signature = {
             name: tf.TensorSpec((None, None), dtype)
@@ -146,7 +157,7 @@ class GKDPreprocessor:
         dataset = tf.data.Dataset.from_generator(
             generate, output_signature=signature
         )
-        number = len(_batches(buckets, batch_size, None))
+        number = len(batches_of_rows(buckets, batch_size, None))
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(number))
         return dataset.prefetch(1)
 
@@ -274,20 +285,3 @@ def _check_tokenizer(tokenizer):
                 "and stop tokens and padding are added here. Build it "
                 f"without `{name}`. Received: {name}={value!r}"
             )
-
-
-def _batches(buckets, batch_size, rng):
-    """Lists of rows from one bucket each; in order where `rng` is None."""
-    order = np.arange(len(buckets))
-    if rng is not None:
-        rng.shuffle(order)
-    found = []
-    for bucket in dict.fromkeys(buckets):
-        rows = [row for row in order if buckets[row] == bucket]
-        found += [
-            rows[start : start + batch_size]
-            for start in range(0, len(rows), batch_size)
-        ]
-    if rng is not None:
-        rng.shuffle(found)
-    return found

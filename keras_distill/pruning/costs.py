@@ -5,9 +5,6 @@ import tempfile
 
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_positive
-from keras_distill.export import litert
-from keras_distill.export import measure_latency
-from keras_distill.export.inputs import read_inputs
 from keras_distill.pruning import budgets
 from keras_distill.pruning import graph
 from keras_distill.pruning import importances
@@ -60,6 +57,10 @@ def cost(model, kind, data=None):
 
 
 def _of_file(model, kind, examples):
+    # Files need TensorFlow, which nothing else here does.
+    from keras_distill.export import litert
+    from keras_distill.export import measure_latency
+
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "model.tflite")
         # What it predicts is asked when the model is exported, not here.
@@ -136,5 +137,7 @@ def _examples(model, data):
             "A budget that is measured needs `data`, whose first rows the "
             "file is tried on. Received: data=None"
         )
+    from keras_distill.export.inputs import read_inputs
+
     x, _ = next(importances.batches_of(data, ROWS))
     return read_inputs(model, x).arrays(x)

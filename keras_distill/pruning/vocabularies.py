@@ -9,7 +9,6 @@ import numpy as np
 from keras_distill._backend import symbolic_inputs
 from keras_distill._checks import check_integer
 from keras_distill._scripts import script
-from keras_distill.data.lengths import like
 from keras_distill.pruning import graph
 from keras_distill.pruning.copies import Copy
 
@@ -189,6 +188,9 @@ class _Fewer(Copy):
                 "`tokenizer` must be that of the task's preprocessor. "
                 "Received: one with another vocabulary"
             )
+        # What reads texts needs TensorFlow, which pruning does not.
+        from keras_distill.data.lengths import like
+
         return like(task.preprocessor, tokenizer=self._tokenizer)
 
     def value(self, old, new):
