@@ -154,6 +154,7 @@ def test_a_whole_run_and_a_second_one(call, tmp_path):
     assert not (tmp_path / "out" / "backup").exists()
     card = tmp_path / "out" / "README.md"
     assert run_snippets(card) == [""]
+    assert [steps for steps, _ in report["curve"]["points"]] == [0, 3]
     after = report["after"]["student"]["reverse_kl"]
     row = "own text: KL(student ‖ teacher)"
     assert re.search(

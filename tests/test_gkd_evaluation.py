@@ -7,6 +7,7 @@ import tiny_lm
 
 from keras_distill import divergences
 from keras_distill.gkd.evaluation import WritingScorer
+from keras_distill.gkd.evaluation import WritingScores
 
 LENGTH, COMPLETION = 12, 6
 
@@ -66,6 +67,21 @@ def test_scores_are_means_over_the_completions_tokens():
     np.testing.assert_allclose(found, values, rtol=1e-4)
     assert scores.tokens == tokens
     assert scores.completion_length == pytest.approx(tokens / 4)
+
+
+def test_batches_are_scored_alone_and_together():
+    teacher, student = tiny_lm.gpt2(), tiny_lm.gpt2(layers=1, width=8, seed=1)
+    batches = [batch(rows=4, completions=True), batch(rows=2, completions=True)]
+    score = scorer(teacher, student)
+    parts = score.by_batch(batches, writer="dataset")
+    assert [part.rows for part in parts] == [4, 2]
+    assert parts[1] == score([batches[1]], writer="dataset")
+    together = score(batches, writer="dataset")
+    assert together == WritingScores.pooled(parts)
+    tokens = np.array([part.tokens for part in parts])
+    by_token = [part.jsd for part in parts] @ tokens / tokens.sum()
+    np.testing.assert_allclose(together.jsd, by_token, rtol=1e-12)
+    assert together.completion_length == pytest.approx(tokens.sum() / 6)
 
 
 @pytest.mark.parametrize(

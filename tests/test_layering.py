@@ -10,6 +10,7 @@ FLOORS = [
     [
         "_beam",
         "_replicas",
+        "_untuned",
         "_kinds",
         "_errors",
         "_watcher",
@@ -25,7 +26,7 @@ FLOORS = [
         "_masks",
         "layer_maps",
     ],
-    ["_layers", "inputs"],
+    ["_layers", "_sealed", "inputs"],
     ["taps", "recording"],
     ["quantization"],
     [

@@ -9,6 +9,8 @@ from keras_distill import _files
 from keras_distill._replicas import of_workers
 from keras_distill._replicas import scope
 from keras_distill._replicas import worker
+from keras_distill._sealed import read_sealed
+from keras_distill._sealed import write_sealed
 
 KEPT = 2
 
@@ -103,22 +105,19 @@ class Backup(keras.callbacks.Callback):
             "logs": self.logs,
             "weights": _files.file_hash(weights),
         }
-        held["hash"] = _files.json_hash(held)
-        _files.write_json(self._file(number, "json"), held)
+        write_sealed(self._file(number, "json"), held)
         for old in sorted(self._numbers())[:-KEPT]:
             for suffix in ("json", "weights.h5"):
                 self._file(old, suffix).unlink(missing_ok=True)
 
     def _whole(self, number):
         """What was written of an epoch, None where its files are damaged."""
+        held = read_sealed(self._file(number, "json"))
         try:
-            held = _files.read_json(self._file(number, "json"))
-            own = held.pop("hash")
             weights = _files.file_hash(self._file(number, "weights.h5"))
-        except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        except OSError:
             return None
-        is_whole = own == _files.json_hash(held) and weights == held["weights"]
-        return held if is_whole else None
+        return held if held and held.get("weights") == weights else None
 
     def _file(self, number, suffix):
         return self._folder / f"epoch_{number:06}.{suffix}"

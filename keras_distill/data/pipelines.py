@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_distill import _pairs
 from keras_distill._checks import check_positive
+from keras_distill._untuned import untuned
 from keras_distill.data.labelled import has_label
 from keras_distill.data.labelled import missing_labels
 
@@ -204,7 +205,7 @@ def batches(
             tensor.set_shape([None, static])
         return batch, held[:, :length] if encoded.per_token else held
 
-    return groups.map(gather).prefetch(2)
+    return untuned(groups.map(gather).prefetch(2))
 
 
 def _checked_lengths(encoded, lengths):

@@ -12,6 +12,8 @@ import time
 
 from keras_distill import _files
 from keras_distill._errors import UsageError
+from keras_distill._sealed import read_sealed
+from keras_distill._sealed import write_sealed
 from keras_distill._watcher import Watcher
 from keras_distill.experiments.phases import difference
 from keras_distill.experiments.phases import fingerprints
@@ -38,15 +40,7 @@ class Records:
 
     def record(self, name):
         """What a finished phase left, or None if there is no such record."""
-        try:
-            found = _files.read_json(self._record_path(name))
-        except (OSError, _files.DamagedFileError):
-            return None
-        if not isinstance(found, dict):
-            return None
-        # The hash covers the keys, too: a record of another version has none.
-        is_whole = found.get("hash") == _files.json_hash(_without_hash(found))
-        return found if is_whole else None
+        return read_sealed(self._record_path(name))
 
     def result(self, name):
         """The result of a finished phase."""
@@ -129,8 +123,7 @@ class Records:
                 "seconds": round(time.perf_counter() - begin, 1),
                 "result": result,
             }
-            record["hash"] = _files.json_hash(record)
-            _files.write_json(self._record_path(phase.name), record)
+            write_sealed(self._record_path(phase.name), record)
         self._verified[phase.name] = record["files"]
         watcher.line(f"      {phase.summary(result)}")
 
@@ -192,7 +185,3 @@ class Records:
             "`output`, or `redo` (`--redo`) to make these phases again and "
             "keep the others."
         )
-
-
-def _without_hash(record):
-    return {key: value for key, value in record.items() if key != "hash"}

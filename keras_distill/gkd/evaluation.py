@@ -48,6 +48,7 @@ class WritingScores:
             mean, nats: how fluent the teacher finds them.
         student_nll: The student's.
         tokens: Number of tokens compared.
+        rows: Number of completions.
         completion_length: Mean tokens of a completion.
         truncated_fraction: Share of the completions without a stop token.
     """
@@ -58,8 +59,39 @@ class WritingScores:
     teacher_nll: float
     student_nll: float
     tokens: int
+    rows: int
     completion_length: float
     truncated_fraction: float
+
+    @classmethod
+    def pooled(cls, parts):
+        """The scores of all completions, from those of parts of them.
+
+        Args:
+            parts: List of `WritingScores`, at least one.
+
+        Returns:
+            `WritingScores`.
+
+        Example:
+
+        >>> part = WritingScores(1.0, 0.5, 0.1, 2.0, 2.0, 30, 2, 15.0, 0.0)
+        >>> other = WritingScores(2.0, 0.5, 0.1, 2.0, 2.0, 10, 1, 10.0, 1.0)
+        >>> WritingScores.pooled([part, other]).forward_kl
+        1.25
+        """
+        found = {}
+        for field in dataclasses.fields(cls):
+            name = field.name
+            values = [getattr(part, name) for part in parts]
+            if field.type is int:
+                found[name] = sum(values)
+                continue
+            per_row = name in ("completion_length", "truncated_fraction")
+            counts = [part.rows if per_row else part.tokens for part in parts]
+            weights = counts if sum(counts) else None
+            found[name] = float(np.average(values, weights=weights))
+        return cls(**found)
 
 
 class WritingScorer:
@@ -150,22 +182,41 @@ class WritingScorer:
         Raises:
             ValueError: If there are no batches, or they do not fit.
         """
-        check_choice("writer", writer, WRITERS)
-        sums, rows, lengths = 0.0, 0, 0.0
-        for step, batch in enumerate(batches):
-            batch = only_inputs(batch)
-            filled = self._rollouts[writer].fill(batch, 1.0, seed, step)
-            statistics = filled.pop(STATISTICS)
-            count = len(filled["token_ids"])
-            sums = sums + np.asarray(self._compare(filled), "float64")
-            rows, lengths = rows + count, lengths + count * statistics[-2:]
-        if not rows:
+        parts = self.by_batch(batches, writer, seed)
+        if not parts:
             raise ValueError("`batches` must hold at least one. Received: none")
-        tokens = max(sums[-1], 1.0)
+        return WritingScores.pooled(parts)
+
+    def by_batch(self, batches, writer=STUDENT, seed=0):
+        """The scores of each batch, of which intervals can be made.
+
+        Args:
+            batches: As in a call.
+            writer: As in a call.
+            seed: As in a call.
+
+        Returns:
+            List of `WritingScores`; `WritingScores.pooled` of it is what a call
+            returns.
+
+        Raises:
+            ValueError: If the batches do not fit.
+        """
+        check_choice("writer", writer, WRITERS)
+        return [
+            self._scores(only_inputs(batch), writer, seed, step)
+            for step, batch in enumerate(batches)
+        ]
+
+    def _scores(self, batch, writer, seed, step):
+        filled = self._rollouts[writer].fill(batch, 1.0, seed, step)
+        lengths = filled.pop(STATISTICS)[-2:]
+        *sums, tokens = np.asarray(self._compare(filled), "float64")
         return WritingScores(
-            *(float(value) for value in sums[:-1] / tokens),
-            int(sums[-1]),
-            *(float(value) for value in lengths / rows),
+            *(float(value / max(tokens, 1.0)) for value in sums),
+            int(tokens),
+            len(filled["token_ids"]),
+            *map(float, lengths),
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
+from keras_distill._untuned import untuned
 from keras_distill.gkd.batching import PyBatches
 from keras_distill.gkd.batching import batches_of_rows
 from keras_distill.gkd.compatibility import special_token
@@ -159,7 +160,7 @@ class GKDPreprocessor:
         )
         number = len(batches_of_rows(buckets, batch_size, None))
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(number))
-        return dataset.prefetch(1)
+        return untuned(dataset.prefetch(1))
 
     def _examples(self, prompts, responses):
         prompts = list(prompts)

@@ -32,6 +32,8 @@ def run(options, screen):
         cards.rows(before, after),
     )
     _print_samples(before, after, screen)
+    if "sentence" in report["curve"]:
+        screen.line(report["curve"]["sentence"])
     screen.line(
         f"Written: {output / 'report.json'}, the student in "
         f"{output / report['student']['path']}"

@@ -104,7 +104,10 @@ def _metrics(report):
     table = [
         tables.line([cell.replace("||", "‖") for cell in row]) for row in lines
     ]
-    return "\n".join([*table, "", "On held-out prompts."])
+    said = report["curve"].get("sentence")
+    return "\n".join(
+        [*table, "", "On held-out prompts.", *filter(None, [said])]
+    )
 
 
 def rows(before, after):

@@ -9,6 +9,7 @@ from keras_distill._watcher import Watcher
 from keras_distill.experiments import engine
 from keras_distill.experiments.environment import environment
 from keras_distill.experiments.language_models import cards
+from keras_distill.experiments.language_models import curve
 from keras_distill.experiments.language_models import models
 from keras_distill.experiments.language_models import scoring
 from keras_distill.experiments.language_models import texts
@@ -172,9 +173,18 @@ def contents(settings, folder):
         "before": folder.result("before"),
         "gkd": folder.result("gkd"),
         "after": folder.result("after"),
+        "curve": _curve(folder),
         "seconds": folder.seconds(),
         "environment": environment(),
     }
+
+
+def _curve(folder):
+    """What the scores before, within and after the distillation say."""
+    before, within, after = map(folder.result, ("before", "gkd", "after"))
+    points = {0: before["batches"], within["steps"]: after["batches"]}
+    points |= {int(steps): held for steps, held in within["points"].items()}
+    return curve.told(points)
 
 
 def _score(when, needs, settings, score):

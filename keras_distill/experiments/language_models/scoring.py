@@ -5,12 +5,13 @@ import functools
 
 import numpy as np
 
+from keras_distill.experiments.language_models import curve
 from keras_distill.experiments.language_models import models
 from keras_distill.experiments.language_models import training
 from keras_distill.gkd.decoding import Generator
-from keras_distill.gkd.evaluation import WritingScorer
+from keras_distill.gkd.evaluation import WritingScores
 
-ROWS, SAMPLES = 256, 4
+SAMPLES = 4
 WRITERS = ("student", "teacher")
 WEIGHTS = {"before": training.START, "after": training.STUDENT}
 
@@ -37,20 +38,20 @@ class Scoring:
             when: `"before"` or `"after"` the distillation.
 
         Returns:
-            Dict from each writer to its `WritingScores`, and `"samples"`.
+            Dict from each writer to its `WritingScores`, `"batches"`, those of
+            the student for each batch of prompts, and `"samples"`.
         """
         student = self._models["student"]
         student.backbone.load_weights(self._corpus.folder / WEIGHTS[when])
-        dev = self._corpus.batches("dev", rows=ROWS)
+        parts = {writer: self._score(writer=writer) for writer in WRITERS}
         scores = {
-            writer: dataclasses.asdict(
-                self._scorer(dev, writer, self._settings.seed)
-            )
-            for writer in WRITERS
+            writer: dataclasses.asdict(WritingScores.pooled(found))
+            for writer, found in parts.items()
         }
         writers = WRITERS if when == "before" else ["student"]
         return scores | {
-            "samples": {name: self._write(name) for name in writers}
+            "batches": list(map(dataclasses.asdict, parts["student"])),
+            "samples": {name: self._write(name) for name in writers},
         }
 
     @functools.cached_property
@@ -61,12 +62,9 @@ class Scoring:
         }
 
     @functools.cached_property
-    def _scorer(self):
-        return WritingScorer(
-            self._models["teacher"],
-            self._models["student"],
-            max_completion_length=self._settings.max_completion_length,
-            stop_token_ids=(self._corpus.preprocessor.stop_token_id,),
+    def _score(self):
+        return curve.scorer(
+            **self._models, settings=self._settings, corpus=self._corpus
         )
 
     @functools.cached_property

@@ -9,6 +9,7 @@ from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill.callbacks import Backup
 from keras_distill.experiments import training
+from keras_distill.experiments.language_models import curve
 from keras_distill.experiments.language_models import models
 from keras_distill.gkd.fine_tuning import fine_tune
 from keras_distill.gkd.model import GKDDistiller
@@ -96,15 +97,16 @@ def distil(settings, corpus, made_from, watcher):
         watcher: `Watcher`.
 
     Returns:
-        Dict: steps, the last epoch's logs.
+        Dict: steps, the last epoch's logs, the points of `Curve`.
     """
     corpus.load()
     # What is trained must not depend on what was loaded before.
     keras.utils.set_random_seed(settings.seed)
     student = started_student(settings, corpus)
+    teacher = models.trained_teacher(settings, corpus)
     with as_usage_error(ValueError):
         distiller = GKDDistiller(
-            models.trained_teacher(settings, corpus),
+            teacher,
             student,
             beta=settings.beta,
             lmbda=settings.lmbda,
@@ -121,6 +123,12 @@ def distil(settings, corpus, made_from, watcher):
     key = _files.json_hash([settings.all(), made_from()])[:12]
     backup = Backup(corpus.folder / BACKUP / key)
     done = backup.restore(distiller)
+    points = curve.Curve(
+        curve.scorer(teacher, student, settings, corpus),
+        corpus.folder / BACKUP / key / "curve.json",
+        math.ceil(steps / size),
+        size,
+    )
     batches = corpus.batches("train", settings.batch_size, seed=settings.seed)
     epochs = math.ceil(steps / size)
     with watcher.progress(steps, "steps") as advance:
@@ -132,13 +140,18 @@ def distil(settings, corpus, made_from, watcher):
             steps_per_epoch=size,
             callbacks=[
                 training.Finite("gkd_learning_rate"),
+                points,
                 backup,
                 training.Progress(advance, "divergence"),
             ],
             verbose=0,
         )
     _save(student, corpus.folder / STUDENT)
-    return {"steps": epochs * size, "logs": backup.logs}
+    return {
+        "steps": epochs * size,
+        "logs": backup.logs,
+        "points": points.points(),
+    }
 
 
 def distil_summary(result):
