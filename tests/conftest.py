@@ -29,29 +29,31 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import keras
 import pytest
+import tensorflow as tf
+
+from keras_distill._untuned import untuned
 
 # They read what they are to do from the command line as they are imported.
 collect_ignore = ["distribution_job.py", "worker_job.py"]
 
+iterate = tf.data.Dataset.__iter__
+
+
+def iterate_untuned(dataset):
+    """Iterators that nothing waits for when they go."""
+    return iterate(untuned(dataset))
+
+
+tf.data.Dataset.__iter__ = iterate_untuned
+
 kernels_kept = contextlib.nullcontext
 if keras.backend.backend() == "tensorflow":
-    import tensorflow as tf
     from tensorflow.python.eager import context
-
-    from keras_distill._untuned import untuned
 
     # A graph that runs a few times never pays back what rewriting it takes.
     tf.config.optimizer.set_experimental_options(
         {"disable_meta_optimizer": True}
     )
-
-    iterate = tf.data.Dataset.__iter__
-
-    def iterate_untuned(dataset):
-        """Iterators that nothing waits for when they go."""
-        return iterate(untuned(dataset))
-
-    tf.data.Dataset.__iter__ = iterate_untuned
 
     def kernels_kept():
         """Seeds and names are set without a search for every kernel anew."""

@@ -141,6 +141,7 @@ def between(monkeypatch):
     return found
 
 
+@pytest.mark.large
 def test_in_several_cuts(task, teacher, between, tmp_path):
     budget = {"parameters": 0.4}
     found = compressed(task, teacher, tmp_path, budget, steps=3)

@@ -107,6 +107,7 @@ def test_texts_of_a_class_come_together(task, folder):
     assert task.score(logits, "dev") > 0.8
 
 
+@pytest.mark.large
 def test_the_head_is_the_logistic_regression_on_the_vectors(task, folder):
     model, rows = model_for(task, folder), task.encoded["train"]
     found = experiments.fine_tune_contrastively(model, task, steps=1)
@@ -164,6 +165,7 @@ def test_the_time_ends_it(task, folder):
     assert found["cut"]
 
 
+@pytest.mark.large
 def test_broken_vectors_are_told(task, folder):
     model = model_for(task, folder)
     model.set_weights([w * np.nan for w in model.get_weights()])

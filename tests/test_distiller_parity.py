@@ -14,6 +14,7 @@ from keras_distill.matching import Match
 X, Y = tiny.data()
 TENSORFLOW = keras.backend.backend() == "tensorflow"
 
+QUICK = ("sgd", "clipnorm", "weighted")
 OPTIONS = {
     "sgd": (keras.optimizers.SGD, {"learning_rate": 0.1}, {}),
     "adamw": (keras.optimizers.AdamW, {"learning_rate": 0.1}, {}),
@@ -65,7 +66,7 @@ def train(model, **kwargs):
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=pytest.mark.large if case == "jit" else ())
+        pytest.param(case, marks=() if case in QUICK else pytest.mark.large)
         for case in OPTIONS
     ],
 )

@@ -36,7 +36,7 @@ MODELS = {
     ),
 }
 # The other combinations take longer and add little.
-QUICK = {("task", "graph"), ("nested", "jit"), ("subclassed", "graph")}
+QUICK = {("task", "eager"), ("nested", "graph"), ("subclassed", "graph")}
 QUICK |= {("sequential", "eager"), ("functional", "graph")}
 CASES = [
     pytest.param(

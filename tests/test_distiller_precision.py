@@ -46,6 +46,7 @@ HALF = pytest.param(
 )
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("student", POLICIES)
 @pytest.mark.parametrize("teacher", [*POLICIES, HALF])
 def test_precisions_may_differ(expected, teacher, student):
@@ -56,6 +57,7 @@ def test_precisions_may_differ(expected, teacher, student):
         assert found[name] == pytest.approx(expected[name], rel=0.02, abs=5e-5)
 
 
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
 @pytest.mark.parametrize(("mode", "close"), [("int8", 0.01), ("int4", 0.1)])
 def test_quantized_teachers(expected, mode, close):

@@ -93,6 +93,7 @@ FILES = [
 ]
 
 
+@pytest.mark.large
 def test_the_list_names_every_file(finished):
     folder, _ = finished
     found = {
@@ -181,6 +182,7 @@ def slower(names):
         yield pytest.param(name, marks=marks)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("what", list(slower(DAMAGES)))
 def test_damage(what, finished, inputs, quick, tmp_path, capsys):
     source, right = finished

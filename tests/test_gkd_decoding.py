@@ -74,6 +74,7 @@ def check_greedy(name):
     return generator, token_ids
 
 
+@pytest.mark.large
 def test_greedy_tokens_are_those_of_kerashub():
     generator, token_ids = check_greedy("gpt2")
     other, _ = generator(prompts(fill=7), LENGTHS, LIMITS, seed=1)
@@ -245,6 +246,7 @@ def test_a_subclass_that_computes_the_same_is_known():
     assert isinstance(find_family(model)[0], families.GPT2)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("make", "reason"),
     [

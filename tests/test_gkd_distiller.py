@@ -112,6 +112,7 @@ def test_a_student_like_the_teacher_has_nothing_to_learn(options, beta):
         np.testing.assert_allclose(old, new, atol=1e-6)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("chunk_tokens", [None, 4])
 @pytest.mark.parametrize("size", [1, 3])
 def test_micro_batches_are_one_batch(chunk_tokens, size):
@@ -229,6 +230,7 @@ def draws(model, steps=3):
     ]
 
 
+@pytest.mark.large
 def test_the_same_seed_draws_the_same():
     first, again, other = (
         draws(written(lmbda=0.5, seed=seed)) for seed in (3, 3, 4)
@@ -243,6 +245,7 @@ def test_the_same_seed_draws_the_same():
     assert first != second
 
 
+@pytest.mark.large
 def test_draws_are_per_row_or_per_batch():
     rows, batches = (
         [s[0] for s in draws(written(lmbda=0.5, granularity=g), 12)[1]]

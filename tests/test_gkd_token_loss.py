@@ -154,7 +154,9 @@ def test_any_chunk_size(chunk_tokens):
     close(found[1], wanted[1])
 
 
-@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(
+    "jit", [False, pytest.param(True, marks=pytest.mark.large)]
+)
 @pytest.mark.parametrize(
     "chunk_tokens", [pytest.param(None, marks=pytest.mark.large), 4]
 )

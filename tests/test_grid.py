@@ -72,6 +72,7 @@ def check_same(folder, found, plain):
         assert records[0] == records[1]
 
 
+@pytest.mark.large
 def test_what_a_worker_does(inputs, plain, tmp_path, monkeypatch):
     """Without a pipeline: the last cell first, task and teacher made once."""
     made = []
@@ -112,6 +113,7 @@ def test_a_trainer_is_sent_without_its_bench(monkeypatch):
     assert set(trainer.__getstate__()) == {"make", "cells", "path", "redo"}
 
 
+@pytest.mark.large
 def test_a_pipeline_that_ends_early(inputs, tmp_path, monkeypatch):
     def run(function, items, flags):
         function(items[0])

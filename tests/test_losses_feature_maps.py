@@ -186,7 +186,14 @@ def convolutional(kind, width, strides=1):
     return model
 
 
-@pytest.mark.parametrize("kind", ["functional", "Sequential", "subclassed"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "functional",
+        pytest.param("Sequential", marks=pytest.mark.large),
+        pytest.param("subclassed", marks=pytest.mark.large),
+    ],
+)
 @pytest.mark.parametrize(
     "loss",
     [losses.HiddenMSE(resize=True), *(kind() for kind in LOSSES)],

@@ -37,6 +37,7 @@ TEACHERS = {
 }
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("kind", TEACHERS)
 def test_train_texts_mean_what_they_did(kind, texts, tmp_path):
     teacher = TEACHERS[kind](tmp_path)
@@ -67,6 +68,7 @@ def test_train_texts_mean_what_they_did(kind, texts, tmp_path):
     assert len(vocabulary(rarer)) < len(vocabulary(made))
 
 
+@pytest.mark.large
 def test_another_count_is_another_run(texts, tmp_path):
     teacher = tiny_runs.hub_teacher(tmp_path)
     prepared(tmp_path / "run", texts, teacher, min_count=1)
@@ -124,6 +126,7 @@ def test_what_cannot_be_is_told(teacher, options, told, texts, tmp_path):
         prepared(tmp_path / "run", texts, teacher(tmp_path), **options)
 
 
+@pytest.mark.large
 def test_a_contrastive_start_knows_no_others(texts, tmp_path):
     backbone = keras_hub.models.BertBackbone(
         len(tiny_runs.VOCABULARY), 1, 1, 4, 4, dropout=0.0

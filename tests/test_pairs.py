@@ -252,6 +252,7 @@ def test_a_saved_model_takes_two_strings(task, tmp_path):
     )
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("kind", ["text_cnn", "ngram"])
 @pytest.mark.parametrize("quantization", [None, "dynamic"])
 def test_litert_files_of_siamese_students(task, tmp_path, kind, quantization):

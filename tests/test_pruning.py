@@ -94,6 +94,7 @@ def test_a_cut_computes_what_units_of_zeros_do(seed):
     assert (smaller.count_params() < model.count_params()) == bool(gone)
 
 
+@pytest.mark.large
 def test_few_of_the_drawn_graphs_have_nothing_to_cut():
     found = [pruning.structure(tiny_graphs.drawn(i)) for i in range(40)]
     assert sum(bool(each.groups) for each in found) > 30
@@ -669,6 +670,7 @@ def test_files_are_measured(kind, tmp_path):
 # What comes of it.
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("kind", ["keras", "SavedModel"])
 def test_cut_models_load_without_this_package(kind, tmp_path):
     if keras.backend.backend() != "tensorflow" and kind == "SavedModel":

@@ -90,6 +90,7 @@ def test_a_layer_that_kerashub_cannot_copy_is_told(family):
         pruning.cut(model, {first: [0, 3]})
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_it_learns_from_the_whole_model_by_what_it_writes(family):
     teacher = FAMILIES[family]()
@@ -110,6 +111,7 @@ def test_it_learns_from_the_whole_model_by_what_it_writes(family):
     assert np.mean(history["loss"][-3:]) < np.mean(history["loss"][:3])
 
 
+@pytest.mark.large
 def test_a_classifier_keeps_its_preprocessor(tmp_path):
     preprocessor = bert_preprocessor(tiny_text.VOCABULARY, 8)
     size = len(tiny_text.VOCABULARY)

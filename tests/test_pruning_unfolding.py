@@ -145,6 +145,7 @@ def test_heads_that_nobody_reads_change_nothing(build):
     check_same(smaller, model, read)
 
 
+@pytest.mark.large
 def test_its_output_has_its_name():
     """What is matched by an encoder layer still can be."""
     teacher, read = randomised(classifier()), rows(classifier())

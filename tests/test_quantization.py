@@ -205,6 +205,7 @@ def test_a_distiller_teaches_it(make, weights, activations):
     )
 
 
+@pytest.mark.large
 def test_layers_inside_are_matched():
     """Taps find the student's layers, compiled by XLA, too."""
     teacher, student = bert(), bert()

@@ -107,6 +107,7 @@ def test_another_rounding_is_another_cell(task, teacher):
     assert len(hashes) == 3
 
 
+@pytest.mark.large
 def test_states_under_rounding_are_matched(task, tmp_path):
     student = kd.students.BiLSTM(
         width=8, epochs=1, batch_size=8, quantization="int4"
