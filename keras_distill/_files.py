@@ -276,6 +276,8 @@ def content_hash(parts):
 
 def json_hash(value):
     """SHA-256 of what JSON can hold; the order of keys does not count."""
+    # As it will be read again: keys that are numbers are sorted as strings.
+    value = json.loads(json.dumps(value))
     return content_hash([json.dumps(value, sort_keys=True)])
 
 

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from keras_distill import _files
+from keras_distill._sealed import read_sealed
+from keras_distill._sealed import write_sealed
 
 
 class Stopped(Exception):
@@ -124,6 +126,18 @@ def test_hashes_tell_what_differs():
     assert _files.json_hash({"a": 1, "b": 2}) == _files.json_hash(
         json.loads('{"b": 2, "a": 1}')
     )
+
+
+def test_sealed_files_are_what_was_written_or_nothing(tmp_path):
+    path = tmp_path / "held.json"
+    assert read_sealed(path) is None
+    # As strings these keys have another order.
+    write_sealed(path, {9: [0.5], 10: [0.25]})
+    assert read_sealed(path) == {"9": [0.5], "10": [0.25]}
+    whole = path.read_text()
+    for damaged in (whole.replace("0.5", "0.6"), whole[:9], "[]", "{}"):
+        path.write_text(damaged)
+        assert read_sealed(path) is None
 
 
 def test_the_hash_of_a_folder_counts_names_bytes_and_what_it_is_told(tmp_path):

@@ -28,8 +28,8 @@ def points(*values, batches=8, noise=0.0):
     ("values", "noise", "falls"),
     [
         ((0.22, 0.20, 0.18, 0.16, 0.14), 0.001, True),
-        ((0.22, 0.15, 0.142, 0.141, 0.14), 0.001, False),
-        # As steep as the first, but so do its batches differ.
+        ((0.22, 0.15, 0.14, 0.14, 0.14), 0.001, False),
+        # As steep as the first, but its batches differ by more.
         ((0.22, 0.20, 0.18, 0.16, 0.14), 0.1, False),
         ((0.14, 0.16, 0.18, 0.20, 0.22), 0.001, False),
     ],
@@ -38,7 +38,7 @@ def test_a_curve_that_falls_is_told(values, noise, falls):
     found = curve.told(points(*values, noise=noise))
     assert found["still_falls"] is falls
     assert ("--steps 1600" in found["sentence"]) is falls
-    assert "from step 200 to 400" in found["sentence"]
+    assert "From step 200 to 400" in found["sentence"]
     assert [steps for steps, _ in found["points"]] == [0, 100, 200, 300, 400]
 
 
