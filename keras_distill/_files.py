@@ -276,8 +276,7 @@ def content_hash(parts):
 
 def json_hash(value):
     """SHA-256 of what JSON can hold; the order of keys does not count."""
-    read_again = json.loads(json.dumps(value))  # Keys are strings now.
-    return content_hash([json.dumps(read_again, sort_keys=True)])
+    return content_hash([json.dumps(value, sort_keys=True)])
 
 
 def file_hash(path):

@@ -1,5 +1,7 @@
 """JSON files that say whether they hold what was written."""
 
+import json
+
 from keras_distill import _files
 
 SEAL = "hash"
@@ -7,6 +9,9 @@ SEAL = "hash"
 
 def write_sealed(path, contents):
     """Writes a dict with a hash of it, complete or not at all."""
+    # As it will be read: keys that are numbers are strings then, and have
+    # another order.
+    contents = json.loads(json.dumps(contents))
     _files.write_json(path, contents | {SEAL: _files.json_hash(contents)})
 
 
