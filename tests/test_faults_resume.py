@@ -1,6 +1,7 @@
 """Resumed equals undisturbed, bit by bit; what has changed is not resumed."""
 
 import contextlib
+import dataclasses
 import json
 import random
 
@@ -23,6 +24,7 @@ from keras_distill.experiments.phases import fingerprints
 from keras_distill.experiments.places import contents
 from keras_distill.experiments.run_folder import RunFolder
 from keras_distill.experiments.sources import TeacherSource
+from keras_distill.gkd.evaluation import WritingScores
 from keras_distill.gkd.model import GKDDistiller
 
 
@@ -123,10 +125,14 @@ def test_resumed_equals_undisturbed(kind, quick, tmp_path):
 
 def score(scoring, when):
     """Nothing is drawn there that a training reads, and it takes long."""
-    names = ["reverse_kl", "forward_kl", "jsd", "teacher_nll", "student_nll"]
-    samples = {"student": [["a", "b"]], "teacher": [["a", "b"]]}
+    names = [field.name for field in dataclasses.fields(WritingScores)]
     told = dict.fromkeys(names, 1.0)
-    return {"student": told, "teacher": told, "samples": samples}
+    return {
+        "student": told,
+        "teacher": told,
+        "batches": [told],
+        "samples": {"student": [["a", "b"]], "teacher": [["a", "b"]]},
+    }
 
 
 @pytest.fixture
