@@ -121,21 +121,28 @@ def put(place, name, folder):
     return damaged.in_its_place(place, folder / "data" / name)
 
 
-def file_cases(kind):
-    """Cases of one kind of file."""
-    (name, content), (read, oracle) = KINDS[kind]
-    content = content.encode()
+def case_of(kind, what, make):
+    """A case of one kind of file."""
+    read, oracle = KINDS[kind][1]
 
     def expected(path):
         text = path.is_file() and damaged.decoded(path.read_bytes())
         delimiter = "\t" if path.suffix == ".tsv" else ","
         return oracle(text, delimiter) if isinstance(text, str) else REFUSED
 
-    def case(what, make):
-        return Case(f"{kind}: {what}", make, read, expected)
+    return Case(f"{kind}: {what}", make, read, expected)
 
-    def of_bytes(what, data):
-        return case(what, functools.partial(written, name=name, data=data))
+
+def case_of_bytes(kind, what, data):
+    name = KINDS[kind][0][0]
+    return case_of(kind, what, functools.partial(written, name=name, data=data))
+
+
+def file_cases(kind):
+    """Cases of one kind of file."""
+    name, content = KINDS[kind][0]
+    content = content.encode()
+    of_bytes = functools.partial(case_of_bytes, kind)
 
     yield of_bytes("a long text", content.replace(b"good", LONG.encode(), 1))
     for what, change in damaged.FIXED.items():
@@ -145,7 +152,7 @@ def file_cases(kind):
         seed = zlib.crc32(f"{kind}: {what}".encode())
         yield of_bytes(what, change(content, seed))
     for what in damaged.PLACES:
-        yield case(what, functools.partial(put, what, name))
+        yield case_of(kind, what, functools.partial(put, what, name))
 
 
 FILES = [case for kind in KINDS for case in file_cases(kind)]
