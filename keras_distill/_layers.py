@@ -8,6 +8,7 @@ import keras_hub
 from keras_distill import _files
 from keras_distill._backend import child_layers
 from keras_distill._backend import nested_layers
+from keras_distill._backend.adapters import has_adapters
 
 # Recurrent layers compute in one of these, whose kernels are known.
 CELLS = (
@@ -85,8 +86,7 @@ def backbone_class(preset):
 def adapted_layer(model):
     """The first layer that is quantised or has LoRA weights, or None."""
     for layer in nested_layers(model):
-        # Keras declares `lora_enabled` in the layers alone that can have it.
-        if layer.quantization_mode or getattr(layer, "lora_enabled", False):
+        if layer.quantization_mode or has_adapters(layer):
             return layer
     return None
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import tiny
 import tiny_lm
+from keras import ops
 from scipy.special import softmax
 from scipy.stats import chisquare
 
 from keras_distill._backend import nested_layers
+from keras_distill._backend.adapters import adapters
 from keras_distill.gkd.decoding import Generator
 from keras_distill.gkd.decoding import cached
 from keras_distill.gkd.decoding import families
@@ -203,12 +205,6 @@ class Reversing(keras_hub.models.GPT2CausalLM):
         return -logits, *rest
 
 
-def with_lora():
-    model = tiny_lm.gpt2()
-    model.backbone.enable_lora(2)
-    return model
-
-
 def quantised():
     model = tiny_lm.gpt2()
     for layer in nested_layers(model):
@@ -256,10 +252,9 @@ def test_a_subclass_that_computes_the_same_is_known():
         ),
         (without_scale, "its logits, up to .*, differ by"),
         (with_renamed_layer, "no attribute '_renamed'"),
-        (lambda _: with_lora(), "has LoRA weights"),
-        (lambda _: quantised(), "is quantised or"),
+        (lambda _: quantised(), "is quantised"),
     ],
-    ids=["subclass", "wrong family", "renamed", "lora", "quantised"],
+    ids=["subclass", "wrong family", "renamed", "quantised"],
 )
 def test_what_no_family_computes_keeps_generate_step(make, reason, monkeypatch):
     model = make(monkeypatch)
@@ -269,6 +264,41 @@ def test_what_no_family_computes_keeps_generate_step(make, reason, monkeypatch):
         found, _ = generator(prompts(), LENGTHS, LIMITS, seed=0)
     np.testing.assert_array_equal(found, cut(hub_tokens(model), [])[0])
     generator(prompts(), LENGTHS, LIMITS, seed=0)  # Says so once.
+
+
+def without_adapters(monkeypatch):
+    """A family that reads the kernels alone."""
+
+    def attention(layer):
+        found = layer._self_attention_layer
+        for part in (found._query_dense, found._value_dense):
+            part.lora_enabled = False
+        return found
+
+    monkeypatch.setattr(families.GPT2, "attention", staticmethod(attention))
+
+
+@pytest.mark.large
+def test_adapters_are_sampled_by_the_loop(monkeypatch):
+    model = tiny_lm.gpt2()
+    model.backbone.enable_lora(2)
+    learned = adapters(model)
+    before = [ops.convert_to_numpy(v) for v in learned]
+    assert isinstance(find_family(model)[0], families.GPT2)
+    for variable, value in zip(learned, before):
+        np.testing.assert_array_equal(variable, value)
+    plain = hub_tokens(model)
+    for variable in learned:
+        variable.assign(keras.random.normal(variable.shape, seed=1))
+    model.compile(sampler="greedy")
+    found, _ = Generator(model, "greedy")(prompts(), LENGTHS, LIMITS, seed=0)
+    np.testing.assert_array_equal(found, cut(hub_tokens(model), [])[0])
+    assert not np.array_equal(plain, hub_tokens(model))
+    # Adapters of 0 would show nothing, and nobody compares with these.
+    for variable in learned:
+        variable.assign(0.0 * variable)
+    without_adapters(monkeypatch)
+    assert "differ by" in find_family(model)[1]
 
 
 @pytest.mark.large

@@ -3,6 +3,7 @@
 import math
 import pathlib
 
+from keras_distill._backend.adapters import as_they_are
 from keras_distill._files import complete_file
 from keras_distill._files import read_json
 from keras_distill._files import write_json
@@ -56,8 +57,9 @@ class BestStudent:
         if old is not None and sign * value <= sign * old["value"]:
             return
         weights = f"stage_{stage}_epoch_{epoch}.weights.h5"
-        with complete_file(self.directory / weights) as draft:
-            student.save_weights(draft)
+        draft = complete_file(self.directory / weights)
+        with draft as path, as_they_are(student):
+            student.save_weights(path)
         new = {"epoch": epoch, "value": value, "weights": weights}
         write_json(self._record_path(stage), new)
         if old is not None and old["weights"] != weights:
@@ -83,4 +85,6 @@ class BestStudent:
 
     def restore(self, stage, student):
         """Loads the weights of the stage's best student into `student`."""
-        student.load_weights(self.directory / self.require(stage)["weights"])
+        path = self.directory / self.require(stage)["weights"]
+        with as_they_are(student):
+            student.load_weights(path)

@@ -3,20 +3,19 @@
 import contextlib
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_distill._backend import hard_loss
 from keras_distill._backend import nested_layers
-from keras_distill._backend import seed_states
 from keras_distill._backend.steps import OfAnyStrategy
 from keras_distill._replicas import scope
+from keras_distill.distiller.checkpoints import Checkpoints
 from keras_distill.inputs import attach_padding_mask
 from keras_distill.inputs import call_model
 from keras_distill.inputs import split
 
 
-class AroundStudent(OfAnyStrategy):
+class AroundStudent(Checkpoints, OfAnyStrategy):
     """Calls, evaluates and predicts with `student`, and is not saved whole.
 
     Attributes:
@@ -86,48 +85,5 @@ class AroundStudent(OfAnyStrategy):
         """
         if all(layer.built for layer in nested_layers(self)):
             self.build_optimizer()
+        self.note_what_is_trained()
         super().make_train_function(force)
-
-    def save_own_variables(self, store):
-        """Saves how far the draws of dropout and its like have come.
-
-        Keras counts them among a model's variables but not among its weights,
-        so that no file holds them, and a training that goes on from a file
-        would draw from the start again.
-        """
-        for index, state in enumerate(seed_states(self)):
-            store[f"seed_{index}"] = np.asarray(state)
-
-    def load_own_variables(self, store):
-        """Loads what `save_own_variables` saved, if the draws are as many."""
-        states = seed_states(self)
-        if len(states) == len(store.keys()):
-            for index, state in enumerate(states):
-                state.assign(np.asarray(store[f"seed_{index}"]))
-
-    def load_weights(self, *args, **kwargs):
-        """Loads a checkpoint; arguments as in `keras.Model.load_weights`."""
-        if not self.prepared:
-            raise ValueError(
-                "The projections of the matches are not built yet. Call "
-                "`distiller.prepare(inputs)` with one batch of inputs first"
-            )
-        if self.compiled:
-            self.build_optimizer()  # Keras would skip its slots.
-        super().load_weights(*args, **kwargs)
-
-    def get_config(self):
-        """Refuses: the teacher would have to be a part of it."""
-        raise NotImplementedError(
-            "A Distiller is not saved as a whole, because its teacher is no "
-            "part of it. Use `distiller.save_weights` to go on training, and "
-            "`distiller.student.save` or `kd.export` to keep the student"
-        )
-
-    def save(self, *_args, **_kwargs):
-        """Refuses, as `get_config`, before a file is made."""
-        self.get_config()
-
-    def export(self, *_args, **_kwargs):
-        """Refuses, as `get_config`, before a file is made."""
-        self.get_config()

@@ -5,10 +5,13 @@ in another version of KerasHub, and a subclass may do anything. The logits after
 one short prompt must be the model's own.
 """
 
+import contextlib
+
 import numpy as np
 from keras import ops
 
-from keras_distill._layers import adapted_layer
+from keras_distill._backend import nested_layers
+from keras_distill._backend.adapters import adapters
 from keras_distill.gkd.decoding.families import FAMILIES
 from keras_distill.gkd.decoding.generate_step import next_logits
 from keras_distill.gkd.decoding.loop import Loop
@@ -27,17 +30,31 @@ def find_family(model):
     Returns:
         Pair of a `DecoderFamily` and None, or of None and a string.
     """
-    layer = adapted_layer(model)
-    if layer is not None:
-        # Both change a layer's weights in its call, which the head here
-        # does not make; and LoRA weights are 0 as long as nothing is learned.
-        return None, f"layer {layer.path!r} is quantised or has LoRA weights"
+    for layer in nested_layers(model):
+        # It changes its weights in its call, which the head here does not make.
+        if layer.quantization_mode:
+            return None, f"layer {layer.path!r} is quantised"
     for kind in FAMILIES:
         if isinstance(model.backbone, kind.backbones):
             family = kind(model)
-            reason = _difference(model, family)
+            with _at_work(adapters(model)):
+                reason = _difference(model, family)
             return (None, reason) if reason else (family, None)
     return None, f"{type(model.backbone).__name__} is not one that it knows"
+
+
+@contextlib.contextmanager
+def _at_work(adapters):
+    """Adapters are 0 as long as nothing is learned, and would not be seen."""
+    before = [ops.convert_to_numpy(v) for v in adapters]
+    rng = np.random.default_rng(0)
+    try:
+        for variable in adapters:
+            variable.assign(0.1 * rng.normal(size=variable.shape))
+        yield
+    finally:
+        for variable, value in zip(adapters, before):
+            variable.assign(value)
 
 
 def _difference(model, family):

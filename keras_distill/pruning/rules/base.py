@@ -13,6 +13,8 @@ import math
 import keras
 import numpy as np
 
+from keras_distill._backend.adapters import has_adapters
+
 # Functions of one value at a time: of a unit without weights they make the
 # same for every text, or image, and of others nothing changes.
 ELEMENTWISE = {
@@ -113,7 +115,7 @@ def read(layer, units, inputs):
         raise NotUnderstood(f"no rule for {type(layer).__name__}")
     if getattr(layer, "quantization_mode", None) is not None:
         raise NotUnderstood("quantised weights")
-    if getattr(layer, "lora_enabled", False):
+    if has_adapters(layer):
         raise NotUnderstood("LoRA: merge it first")
     return _RULES[key](layer, units, inputs)
 
