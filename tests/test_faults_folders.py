@@ -9,6 +9,7 @@ import functools
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from keras_distill.cli import main
 from keras_distill.experiments import engine
 from keras_distill.experiments import prepared
 from keras_distill.experiments.phases import Phase
+from keras_distill.experiments.records import Records
 from keras_distill.experiments.run_folder import RunFolder
 
 
@@ -200,6 +202,40 @@ def test_damage(what, finished, inputs, quick, tmp_path, capsys):
     else:
         assert told == ""
         assert numbers(folder) == right
+
+
+class Found(BaseException):
+    """A phase would be made again."""
+
+
+def made_again(self, *args):
+    raise Found
+
+
+@pytest.mark.large
+def test_flipped_bytes_are_found_or_harmless(
+    finished, inputs, quick, tmp_path, monkeypatch, capsys
+):
+    """One of any file, 200 times: nothing is taken for what it is not."""
+    source, right = finished
+    monkeypatch.setattr(Records, "_make", made_again)
+    folder, choice, outcomes = tmp_path / "out", random.Random(0), []
+    names = [path for path in FILES if (source / path).stat().st_size]
+    for seed in range(200):
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(source, folder)
+        name = choice.choice(names)
+        rewritten(functools.partial(damaged.flips, seed=seed), folder / name)
+        try:
+            outcomes.append(distil(inputs, folder))
+        except Found:
+            outcomes.append("found")
+        told = capsys.readouterr().err.strip()
+        assert len(told.splitlines()) == (outcomes[-1] == 2), told
+        if outcomes[-1] == 0:
+            assert numbers(folder) == right, name
+    assert set(outcomes) <= {0, 2, "found"}
+    assert outcomes.count("found") > 100
 
 
 # ---- One run at a time ----
