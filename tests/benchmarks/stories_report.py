@@ -41,6 +41,7 @@ PAIRS = (
     ("GKD 1, JSD", "GKD 1, forward KL"),
     ("GKD 1, JSD", "GKD 1, reverse KL"),
 )
+RIVALS = ("supervised KD, JSD", "SeqKD with ten texts, JSD")
 
 
 def ratio(means):
@@ -135,12 +136,12 @@ class Results:
         return np.array(updates), np.array(scores)
 
     def overtaking(self, measure):
-        """When the supervised arm is below the on-policy one, and until when.
+        """Until when others are below the on-policy arm.
 
         Both curves as lines over seconds, means over the seeds.
         """
-        for name in STUDENTS:
-            arms = "supervised KD, JSD", "GKD 1, JSD"
+        for name, rival in itertools.product(STUDENTS, RIVALS):
+            arms = rival, "GKD 1, JSD"
             found = [self.curve(name, arm, measure) for arm in arms]
             taken = [self.seconds.get(name, {}).get(arm) for arm in arms]
             if None in (*found, *taken):
@@ -154,7 +155,7 @@ class Results:
             behind = grid[lines[1] > lines[0]]
             until = f"{behind.max():.0f} s" if len(behind) else "never"
             print(
-                f"{name}, {measure}: on-policy is behind supervised until "
+                f"{name}, {measure}: on-policy is behind {rival!r} until "
                 f"{until} of {grid[-1]:.0f}"
             )
 
@@ -163,6 +164,7 @@ class Results:
 
         matplotlib.use("svg")
         matplotlib.rcParams["svg.hashsalt"] = "stories"
+        matplotlib.rcParams["svg.fonttype"] = "none"
         from matplotlib import pyplot
 
         measures = ("own text: JSD", "teacher's text: JSD")
@@ -196,8 +198,13 @@ class Results:
             row[1].set_xlabel("seconds of training")
             for axis in row:
                 axis.grid(alpha=0.3)
-        axes[0, 0].legend(fontsize=8)
-        figure.tight_layout()
+        figure.legend(
+            *axes[0, 0].get_legend_handles_labels(),
+            loc="upper center",
+            ncols=4,
+            fontsize=9,
+        )
+        figure.tight_layout(rect=(0, 0, 1, 0.965))
         figure.savefig(path, metadata={"Date": None})
 
 

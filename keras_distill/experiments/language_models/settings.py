@@ -76,7 +76,7 @@ class Settings:
     Example:
 
     >>> Settings().steps
-    300
+    1000
     """
 
     teacher: str = EMBEDDED
@@ -173,7 +173,7 @@ class Settings:
             "max_completion_length": 20 if docstrings else 512,
             "teacher_epochs": 4 if embedded else 0,
             "start_epochs": start,
-            "steps": 300,
+            "steps": 1000,
             "learning_rate": 1e-3 if embedded else 5e-5,
             "gkd_learning_rate": None,
         }
