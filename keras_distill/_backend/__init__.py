@@ -56,10 +56,24 @@ def load_model(path):
 
     KerasHub compiles its tasks as it builds them, and then warns that the state
     of the file's optimizer does not fit.
+
+    Raises:
+        ValueError: It cannot be loaded, or has Python code in it.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Skipping variable loading")
-        return keras.models.load_model(path, compile=False)
+        try:
+            return keras.models.load_model(path, compile=False, safe_mode=True)
+        except ValueError as error:
+            if "safe_mode" not in str(error):
+                raise
+            raise ValueError(
+                "A model in a file may hold no Python code, as a `Lambda` "
+                "layer does: whoever made it could run anything here. Use "
+                "layers, or classes of your own that are registered with "
+                "`keras.saving.register_keras_serializable`. Received: "
+                f"{str(path)!r}"
+            ) from error
 
 
 def accelerators():

@@ -29,7 +29,6 @@ class Checkpoints:
         """Remembers what is trained now, which later may be frozen."""
         self._trained |= frozenset(map(id, self.trainable_variables))
 
-    @property
     def _left_out(self):
         """With adapters: the student's weights that never were trained."""
         self.note_what_is_trained()
@@ -48,7 +47,7 @@ class Checkpoints:
         trained. What has been frozen from the start is left out: a student
         that loads the checkpoint must have it.
         """
-        with as_they_are(self.student, self._left_out):
+        with as_they_are(self.student, self._left_out()):
             super().save_weights(*args, **kwargs)
 
     def load_weights(self, filepath, *args, **kwargs):
@@ -65,7 +64,8 @@ class Checkpoints:
             )
         if self.compiled:
             self.build_optimizer()  # Keras would skip its slots.
-        left_out = self._left_out
+        left_out = self._left_out()
+        self._frozen_hash = None, None  # They may have been loaded since.
         self._check_frozen(filepath, left_out)
         with as_they_are(self.student, left_out):
             super().load_weights(filepath, *args, **kwargs)
@@ -95,7 +95,7 @@ class Checkpoints:
         """
         for index, state in enumerate(seed_states(self)):
             store[f"seed_{index}"] = np.asarray(state)
-        if left_out := self._left_out:
+        if left_out := self._left_out():
             store[FROZEN] = self._hash(left_out)
 
     def load_own_variables(self, store):
