@@ -67,6 +67,14 @@ def seeds():
         keras.utils.set_random_seed(0)
 
 
+@pytest.fixture
+def eager(monkeypatch):
+    """Commands that train step by step; `examples/` run them compiled."""
+    import tiny_runs
+
+    tiny_runs.without_tracing(monkeypatch)
+
+
 def pytest_collection_finish(session):
     """What is imported by now stays: let the collector pass over it."""
     gc.collect()

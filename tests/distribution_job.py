@@ -236,7 +236,7 @@ def model_parallel(*models):
 if __name__ == "__main__":
     devices, found = distribution(), {}
     for name, feature in FEATURES.items():
-        keras.utils.clear_session()
+        keras.utils.clear_session(free_memory=False)
         keras.distribution.set_distribution(devices)
         keras.utils.set_random_seed(0)
         with STRATEGY.scope() if STRATEGY else contextlib.nullcontext():

@@ -756,6 +756,7 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
     ],
     ids=lambda arguments: "-".join(arguments[1::2]),
 )
+@pytest.mark.usefixtures("eager")
 def test_every_student_and_method(arguments, call, tmp_path):
     assert call(*arguments)[0] == 0
     names = ["teacher", "linear", "control", "distilled"]
@@ -763,6 +764,7 @@ def test_every_student_and_method(arguments, call, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_distilled_with_a_transfer_set(call, tmp_path):
     more = tmp_path / "more.txt"
     more.write_text("a fine text\nthe dull text\n")
@@ -783,6 +785,7 @@ def test_distilled_with_a_transfer_set(call, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_finished_teacher_serves_again(call, tmp_path):
     call("--teacher-epochs", "2")
     teacher = tmp_path / "out" / "teacher.keras"
@@ -800,6 +803,7 @@ def test_finished_teacher_serves_again(call, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_folder_with_a_preset_as_teacher(call, tmp_path):
     vocabulary = [*data.vocabulary.SPECIAL_TOKENS, "the", "fine", "awful"]
     preprocessor = data.bert_preprocessor(vocabulary, 16)

@@ -453,6 +453,7 @@ def test_slugs():
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_a_whole_comparison(call, tmp_path):
     chosen = [
         HARD,

@@ -240,6 +240,7 @@ def test_the_teacher_is_not_trained_for_what_cannot_be(
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
     real, trained = bench.Bench.train, []
 
@@ -276,6 +277,7 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_students_arms_and_transfer_set(call, texts, tmp_path):
     more = tmp_path / "more.txt"
     more.write_text("a fine text\nthe dull text\n")

@@ -85,6 +85,7 @@ def test_cut_alone_is_the_cut(run, task):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_an_encoder_and_its_files(task, tmp_path):
     backbone = keras_hub.models.BertBackbone(
         len(tiny_text.VOCABULARY), 2, 2, 16, 32, max_sequence_length=8
@@ -142,6 +143,7 @@ def between(monkeypatch):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_in_several_cuts(task, teacher, between, tmp_path):
     budget = {"parameters": 0.4}
     found = compressed(task, teacher, tmp_path, budget, steps=3)
@@ -296,6 +298,7 @@ def test_messages(task, teacher, tmp_path):
         ["--data", "digits", "--budget", "size=60%", "--html"],
     ],
 )
+@pytest.mark.usefixtures("eager")
 def test_the_command(tmp_path, options, capfd):
     arguments = ["compress", *options, "--smoke", "--output", str(tmp_path)]
     assert main(arguments) == 0

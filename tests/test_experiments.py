@@ -66,6 +66,7 @@ def numbers(report):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_distill_is_the_command(prepared, texts, tmp_path):
     arguments = "--labels", "20", "--seeds", "1", "--method", "hidden"
     theirs = command(
@@ -95,6 +96,7 @@ def prepared_in(folder, texts, **chosen):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_compare_is_the_command(prepared, texts, tmp_path):
     theirs = command(
         "compare",

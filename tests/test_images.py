@@ -734,6 +734,7 @@ def test_caches_are_for_images_as_they_are(tmp_path, capsys):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_from_a_folder_to_files(tmp_path, capsys):
     folder = tiny_images.write_folder(tmp_path / "set")
     tiny_images.network().save(tmp_path / "teacher.keras")
@@ -770,6 +771,7 @@ def test_from_a_folder_to_files(tmp_path, capsys):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_commands_take_images(tmp_path):
     folder = tiny_images.write_folder(tmp_path / "set")
     tiny_images.network(seed=1).save(tmp_path / "student.keras")

@@ -335,6 +335,7 @@ def test_refused_before_training(tmp_path, monkeypatch, capsys, case):
 
 @pytest.mark.large
 @pytest.mark.parametrize("command", ["distill", "compare", "cache"])
+@pytest.mark.usefixtures("eager")
 def test_commands_take_pairs(tmp_path, command):
     source = write(tmp_path / "set")
     (tmp_path / "more.tsv").write_text("one\ttwo\nfine\tsad\ndull dull\tnice\n")

@@ -146,6 +146,7 @@ def test_what_cannot_be_is_told(student, told, task, teacher, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_compress_trains_what_it_stores(tmp_path):
     task = tiny_images.task()
     found = kd.compress(
@@ -165,6 +166,7 @@ def test_compress_trains_what_it_stores(tmp_path):
 
 @pytest.mark.large
 @pytest.mark.parametrize("command", ["distill", "compress"])
+@pytest.mark.usefixtures("eager")
 def test_the_commands(command, tmp_path):
     arguments = [command, "--smoke", "--quantization", "int4"]
     assert main([*arguments, "--output", str(tmp_path)]) == 0

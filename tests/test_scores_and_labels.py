@@ -260,6 +260,7 @@ def tiny_student(task, seed=0):
 @pytest.mark.parametrize(
     ("name", "sides"), [("multi_label", 1), ("regression", 2)]
 )
+@pytest.mark.usefixtures("eager")
 def test_from_data_to_files(name, sides, tmp_path):
     task = make(KINDS[name], sides)
     found = kd.distill(
@@ -568,6 +569,7 @@ def test_another_task_in_the_same_folder_is_refused(tmp_path, capsys):
         ("multi_label", "cache"),
     ],
 )
+@pytest.mark.usefixtures("eager")
 def test_commands_take_them(tmp_path, task, command):
     made = make(KINDS[task])
     lines = []

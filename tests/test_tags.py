@@ -389,6 +389,7 @@ def test_other_mentions_in_the_place_of_ones_own():
 
 @pytest.mark.large
 @pytest.mark.parametrize("student", [students.TextCNN, students.BiLSTM])
+@pytest.mark.usefixtures("eager")
 def test_from_data_to_files(task, student, tmp_path):
     teacher = Teacher({part: right(task, part) for part in task.encoded})
     found = kd.distill(
@@ -571,6 +572,7 @@ def test_tags_of_tensorflow_datasets(tmp_path):
 
 @pytest.mark.large
 @pytest.mark.parametrize("command", ["compare", "cache"])
+@pytest.mark.usefixtures("eager")
 def test_commands_take_them(tmp_path, command):
     texts, labels = sentences(60)
     rows = [

@@ -184,6 +184,7 @@ def test_a_time_that_is_none(text):
 
 
 @pytest.mark.large
+@pytest.mark.usefixtures("eager")
 def test_the_command_tunes_and_says_so(tmp_path, capsys):
     texts = tiny_text.write(
         tmp_path / "texts", {"train": 40, "dev": 16, "test": 16}
