@@ -12,6 +12,25 @@ def require():
         )
 
 
+def check_runner(name):
+    """Raises `ValueError` if Beam knows no runner of this name.
+
+    Args:
+        name: String, as Beam's own `--runner`: a name of Beam's, or the path of
+            a class.
+    """
+    require()
+    from apache_beam.runners import create_runner
+
+    try:
+        create_runner(name)
+    except (ValueError, ImportError, AttributeError, TypeError) as error:
+        raise ValueError(
+            "`--runner` must be a runner that Apache Beam knows, such as "
+            f"DirectRunner or FlinkRunner. Received: {name!r:.200}"
+        ) from error
+
+
 def run(function, items, flags=()):
     """Calls `function` with each of `items`, in the workers of a pipeline.
 

@@ -206,7 +206,7 @@ def beam_flags(options):
                 "`--beam-flags` must be of the form NAME=VALUE, such as "
                 f"direct_num_workers=4. Received: {typed!r}"
             )
-    with as_usage_error(ImportError, advice="Or leave `--runner` out."):
-        _beam.require()
+    with as_usage_error(ImportError, ValueError, advice="Or leave it out."):
+        _beam.check_runner(options.runner)
     further = [f"--{typed}" for typed in options.beam_flags]
     return [f"--runner={options.runner}", *further]
