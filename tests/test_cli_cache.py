@@ -2,6 +2,8 @@
 
 import importlib.util
 import re
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -126,11 +128,18 @@ def test_flags_that_are_refused(options, message):
 def test_flags_of_beam(monkeypatch):
     found = {"apache_beam": True}
     monkeypatch.setattr(importlib.util, "find_spec", found.get)
+    # Stands in for Beam, which the quick tests do without.
+    beam = types.ModuleType("apache_beam.runners")
+    beam.create_runner = ["FlinkRunner", "DirectRunner"].index
+    monkeypatch.setitem(sys.modules, "apache_beam", types.ModuleType("beam"))
+    monkeypatch.setitem(sys.modules, "apache_beam.runners", beam)
     assert choices.beam_flags(Beam()) is None
     assert choices.beam_flags(Beam("FlinkRunner", ("parallelism=2",))) == [
         "--runner=FlinkRunner",
         "--parallelism=2",
     ]
+    with pytest.raises(UsageError, match="that Apache Beam knows.*'Fli'"):
+        choices.beam_flags(Beam("Fli"))
     found.clear()
     with pytest.raises(UsageError, match=r"pip install 'keras-distill\[beam"):
         choices.beam_flags(Beam("DirectRunner"))
