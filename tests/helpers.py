@@ -27,6 +27,11 @@ def gradients(fn, *arrays):
     ]
 
 
+def cast(state, dtype):
+    """A state, or a pair of them, in another precision."""
+    return keras.tree.map_structure(lambda x: keras.ops.cast(x, dtype), state)
+
+
 def compiled(fn):
     """`fn` as the backend compiles it, with XLA."""
     if keras.backend.backend() == "jax":

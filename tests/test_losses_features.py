@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from helpers import cast
 from helpers import compiled
 from helpers import gradients
 from helpers import twin
@@ -91,10 +92,6 @@ def with_padding(state, value):
     return keras.tree.map_structure(
         lambda x: np.where(MASK[..., None], x, value), state
     )
-
-
-def cast(state, dtype):
-    return keras.tree.map_structure(lambda x: ops.cast(x, dtype), state)
 
 
 def close(actual, wanted, rtol=1e-5, atol=1e-6):

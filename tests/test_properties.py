@@ -7,6 +7,7 @@ import tempfile
 import keras
 import numpy as np
 import pytest
+from helpers import cast
 from helpers import gradients
 from hypothesis import HealthCheck
 from hypothesis import example
@@ -132,11 +133,11 @@ def test_rows_of_logits_stand_alone(name, weights, classes, seed, scale):
 @drawn()
 @given(dtypes, seeds, scales)
 def test_narrow_logits_are_compared_in_float32(name, dtype, seed, scale):
-    t, s = (ops.cast(x, dtype) for x in arrays((4, 5), seed, scale))
+    t, s = narrow = cast(list(arrays((4, 5), seed, scale)), dtype)
     value = on_logits(name, 4, 5, seed)
     found = value(t, s)
     assert keras.backend.standardize_dtype(found.dtype) == "float32"
-    close(found, value(ops.cast(t, "float32"), ops.cast(s, "float32")))
+    close(found, value(*cast(narrow, "float32")))
 
 
 # ---- Losses on features ----
@@ -156,14 +157,11 @@ def on_features(name, rows, length, seed, scale):
     return loss, t, s
 
 
-def elsewhere(state, where, value):
-    """The state with another value in some rows or tokens."""
-
-    def changed(x):
-        places = where.reshape(where.shape + (1,) * (x.ndim - where.ndim))
-        return np.where(places, np.float32(value), x)
-
-    return keras.tree.map_structure(changed, state)
+def with_padding(state, mask, value):
+    """The state with another value where `mask` is false."""
+    return keras.tree.map_structure(
+        lambda x: np.where(mask[..., None], x, np.float32(value)), state
+    )
 
 
 def total(loss, t, s, **further):
@@ -185,13 +183,11 @@ def test_values_and_gradients_of_features_are_numbers(
 ):
     loss, t, s = on_features(name, rows, length, seed, scale)
     assert np.isfinite(loss(t, s)).all()
-    value, flat = total(loss, t, s)
-    assert all(np.isfinite(g).all() for g in gradients(value, *flat))
-    # Where both are the same, and where all are 0.
-    value, flat = total(loss, t, t)
-    assert all(np.isfinite(g).all() for g in gradients(value, *flat))
-    value, flat = total(loss, t, keras.tree.map_structure(np.zeros_like, s))
-    assert all(np.isfinite(g).all() for g in gradients(value, *flat))
+    # There, where both are the same, and where the student's are all 0.
+    zeros = keras.tree.map_structure(np.zeros_like, s)
+    for student in (s, t, zeros):
+        value, flat = total(loss, t, student)
+        assert all(np.isfinite(g).all() for g in gradients(value, *flat))
 
 
 @pytest.mark.large
@@ -205,7 +201,7 @@ def test_padding_of_features_counts_for_nothing(name, data, seed, scale):
     values = ops.convert_to_numpy(loss(t, s, mask=mask))
     assert np.isfinite(values).all()
     assert (values[~mask.any(1)] == 0).all()
-    other = [elsewhere(x, ~mask, 7 * scale) for x in (t, s)]
+    other = [with_padding(x, mask, 7 * scale) for x in (t, s)]
     close(loss(*other, mask=mask), values)
     value, flat = total(loss, t, s, mask=mask)
     for gradient in gradients(value, *flat):
@@ -218,14 +214,8 @@ def test_padding_of_features_counts_for_nothing(name, data, seed, scale):
 @given(dtypes, seeds, st.sampled_from([1e-2, 1.0, 40.0]))
 def test_narrow_features_are_compared_in_float32(name, dtype, seed, scale):
     loss, *states = on_features(name, 3, 4, seed, scale)
-    narrow = [
-        keras.tree.map_structure(lambda x: ops.cast(x, dtype), x)
-        for x in states
-    ]
-    wide = [
-        keras.tree.map_structure(lambda x: ops.cast(x, "float32"), x)
-        for x in narrow
-    ]
+    narrow = cast(states, dtype)
+    wide = cast(narrow, "float32")
     close(loss(*narrow), loss(*wide))
 
 

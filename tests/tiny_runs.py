@@ -32,7 +32,7 @@ def write_texts(folder, sizes=SIZES, seed=0):
     return folder
 
 
-def saved_teacher(folder, classes=2, seed=0, dropout=0.0):
+def saved_teacher(folder, classes=2, seed=0, dropout=0.0, further=()):
     """A .keras file without a tokenizer, and its vocabulary beside it."""
     folder.mkdir(exist_ok=True)
     keras.utils.set_random_seed(seed)
@@ -42,7 +42,8 @@ def saved_teacher(folder, classes=2, seed=0, dropout=0.0):
     }
     x = keras.layers.Embedding(len(VOCABULARY), 4)(inputs["token_ids"])
     x = keras.layers.GlobalAveragePooling1D()(x)
-    x = keras.layers.Dropout(dropout)(x)
+    for layer in (keras.layers.Dropout(dropout), *further):
+        x = layer(x)
     keras.Model(inputs, keras.layers.Dense(classes)(x)).save(
         folder / "tiny.keras"
     )

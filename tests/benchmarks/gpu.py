@@ -28,7 +28,8 @@ import subprocess
 import sys
 import time
 
-GIB = 2**30
+from loss_memory import GIB
+
 # Layers, heads, width.
 SMALL, MEDIUM = (12, 12, 768), (24, 16, 1024)
 SIZES = {
@@ -80,36 +81,33 @@ def peak():
     return held and held["peak_bytes_in_use"] / GIB
 
 
-def encoder(size, vocabulary):
-    import keras_hub
-
+def shape(size, vocabulary, length):
     layers, heads, width = size
-    backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=vocabulary,
-        num_layers=layers,
-        num_heads=heads,
-        hidden_dim=width,
-        intermediate_dim=4 * width,
-        max_sequence_length=512,
-    )
-    return keras_hub.models.BertTextClassifier(
-        backbone, num_classes=2, preprocessor=None
+    return {
+        "vocabulary_size": vocabulary,
+        "num_layers": layers,
+        "num_heads": heads,
+        "hidden_dim": width,
+        "intermediate_dim": 4 * width,
+        "max_sequence_length": length,
+    }
+
+
+def encoder(size, vocabulary):
+    from keras_hub import models
+
+    return models.BertTextClassifier(
+        models.BertBackbone(**shape(size, vocabulary, 512)),
+        num_classes=2,
+        preprocessor=None,
     )
 
 
 def gpt2(size, vocabulary, length):
-    import keras_hub
+    from keras_hub import models
 
-    layers, heads, width = size
-    backbone = keras_hub.models.GPT2Backbone(
-        vocabulary_size=vocabulary,
-        num_layers=layers,
-        num_heads=heads,
-        hidden_dim=width,
-        intermediate_dim=4 * width,
-        max_sequence_length=length,
-    )
-    return keras_hub.models.GPT2CausalLM(backbone, preprocessor=None)
+    backbone = models.GPT2Backbone(**shape(size, vocabulary, length))
+    return models.GPT2CausalLM(backbone, preprocessor=None)
 
 
 def step(sizes):

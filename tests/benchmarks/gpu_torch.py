@@ -3,6 +3,7 @@
 Is started by gpu.py.
 """
 
+import functools
 import json
 import statistics
 import sys
@@ -33,38 +34,20 @@ def peak():
 
 
 def sampling(sizes):
-    import transformers
+    from sampling_torch import complete
+    from sampling_torch import language_model
 
     layers, heads, width = sizes["student"]
     prompt, completion = sizes["prompt"], sizes["completion"]
-    config = transformers.GPT2Config(
-        vocab_size=sizes["vocabulary"],
-        n_positions=prompt + completion,
-        n_embd=width,
-        n_layer=layers,
-        n_head=heads,
-        bos_token_id=0,
-        eos_token_id=None,
-    )
-    model = transformers.GPT2LMHeadModel(config).eval()
+    length, vocabulary = prompt + completion, sizes["vocabulary"]
+    model = language_model(layers, width, heads, length, vocabulary)
     model = model.to(DEVICE, torch.bfloat16)
-
-    def generate(token_ids):
-        with torch.inference_mode():
-            model.generate(
-                token_ids,
-                attention_mask=torch.ones_like(token_ids),
-                do_sample=True,
-                top_k=0,
-                max_new_tokens=completion,
-                pad_token_id=0,
-            )
-
     found = {}
     for rows in sizes["batches"]:
         shape = rows, prompt
-        token_ids = torch.randint(1, sizes["vocabulary"], shape, device=DEVICE)
-        taken = seconds(lambda ids=token_ids: generate(ids), sizes["rounds"])
+        token_ids = torch.randint(1, vocabulary, shape, device=DEVICE)
+        sample = functools.partial(complete, model, token_ids, completion)
+        taken = seconds(sample, sizes["rounds"])
         found[f"batch {rows}"] = rows * completion / taken
     return found | {"GiB": peak()}
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 
+from gpu import encoder
 from loss_memory import GIB
 from loss_memory import peak
 
@@ -32,21 +33,11 @@ VARIANTS = {
 
 def bert(layers, policy, options):
     import keras
-    import keras_hub
 
     keras.config.set_dtype_policy(policy)
     keras.utils.set_random_seed(layers)
-    backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=options.vocabulary,
-        num_layers=layers,
-        num_heads=options.width // 64,
-        hidden_dim=options.width,
-        intermediate_dim=4 * options.width,
-        max_sequence_length=options.length,
-    )
-    model = keras_hub.models.BertTextClassifier(
-        backbone, num_classes=2, preprocessor=None
-    )
+    width = options.width
+    model = encoder((layers, width // 64, width), options.vocabulary)
     keras.config.set_dtype_policy("float32")
     return model
 
