@@ -7,6 +7,7 @@ import sys
 import pytest
 
 SCRIPT = """
+import pathlib
 import sys
 
 for name in ("tensorflow", "tensorflow_text", "tensorflow_datasets"):
@@ -19,13 +20,23 @@ import tiny_gkd
 
 import keras_distill as kd
 
+table = pathlib.Path(sys.argv[1], "texts.csv")
+rows = [f"text {i},{('no', 'yes')[i % 2]}" for i in range(60)]
+table.write_text("\\n".join(["text,label", *rows]))
+splits = kd.data.load(str(table))
+assert splits.label_names == ["no", "yes"] and len(splits.train) > 30
+prompts = table.with_suffix(".txt")
+prompts.write_text("\\n".join(rows))
+assert len(kd.data.load_prompts(str(prompts)).train) > 30
+assert kd.data.load_images("digits").image_shape == (8, 8, 1)
+
 x, y = tiny.data(32)
 hidden = kd.Match("hidden", "hidden", kd.losses.RKDDistance())
 teacher = kd.Ensemble([tiny.mlp(16), tiny.mlp(12, seed=3)])
 stages = kd.callbacks.StageSwitch([
     kd.Stage(1, hard_weight=0.0), kd.Stage(1, restore_best="loss")])
 model = tiny.distiller(tiny.mlp(16), tiny.mlp(8), [hidden])
-backup = kd.callbacks.Backup(sys.argv[1])
+backup = kd.callbacks.Backup(sys.argv[1] + "/backup")
 model.fit(x, y, epochs=2, verbose=0, callbacks=[stages, backup])
 assert np.isfinite(model.evaluate(x, y, verbose=0))
 tiny.distiller(teacher, tiny.mlp(8)).fit(x, y, verbose=0)

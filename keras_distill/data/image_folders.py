@@ -2,8 +2,6 @@
 
 import os
 
-import tensorflow as tf
-
 from keras_distill._text_files import shown_path
 from keras_distill._text_files import some
 
@@ -127,6 +125,7 @@ def _files(folder):
 
 def _decoded(files, size, channels):
     """Yields the images of files, uint8 arrays."""
+    import tensorflow as tf
 
     def decode(path):
         image = tf.io.decode_image(

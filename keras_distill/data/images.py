@@ -4,7 +4,6 @@ import os
 import pathlib
 
 import numpy as np
-import tensorflow as tf
 
 from keras_distill._text_files import file_mode
 from keras_distill._text_files import shown_path
@@ -173,6 +172,8 @@ def _fitted(rows, size, channels):
 
 
 def _resized(images, size):
+    import tensorflow as tf
+
     parts = [
         tf.image.resize(images[i : i + 256], size, antialias=True)
         for i in range(0, len(images), 256)
@@ -181,6 +182,8 @@ def _resized(images, size):
 
 
 def _with_channels(images, channels):
+    import tensorflow as tf
+
     if {images.shape[-1], channels} != {1, 3}:
         raise ValueError(
             f"Images must have {channels} channels, as the teacher takes. "

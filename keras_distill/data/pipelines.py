@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
 
 from keras_distill import _pairs
 from keras_distill._checks import check_positive
@@ -170,6 +169,8 @@ def batches(
         ValueError: `lengths` do not increase or are too short for the longest
             row, or `labelled_per_batch` does not fit.
     """
+    import tensorflow as tf
+
     check_positive("batch_size", batch_size)
     if labelled_per_batch is None:
         lengths = _checked_lengths(encoded, lengths)
@@ -234,6 +235,8 @@ def _checked_lengths(encoded, lengths):
 
 def _rows(rows, shuffle, seed):
     """Positions one by one, in a new order for each pass if shuffled."""
+    import tensorflow as tf
+
     dataset = tf.data.Dataset.from_tensor_slices(rows.astype("int64"))
     if shuffle:
         dataset = dataset.shuffle(len(rows), seed=seed)
@@ -242,6 +245,8 @@ def _rows(rows, shuffle, seed):
 
 def _grouped(rows, encoded, batch_size, lengths, drop_remainder):
     """Yields (positions, length): rows of similar length together."""
+    import tensorflow as tf
+
     if len(lengths) == 1:
         groups = rows.batch(batch_size, drop_remainder=drop_remainder)
         return groups.map(lambda batch: (batch, lengths[0]))
@@ -264,6 +269,8 @@ def _grouped(rows, encoded, batch_size, lengths, drop_remainder):
 
 def _mixed(encoded, counts, shuffle, seed, drop_remainder):
     """Yields (positions, length): a fixed number of labelled rows in each."""
+    import tensorflow as tf
+
     known = has_label(encoded.labels)
     labelled, unlabelled = np.flatnonzero(known), np.flatnonzero(~known)
     if min(counts) < 1 or not len(labelled) or not len(unlabelled):

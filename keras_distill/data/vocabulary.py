@@ -4,7 +4,6 @@ import collections
 import unicodedata
 
 import keras_hub
-import tensorflow as tf
 
 from keras_distill._files import write_text
 from keras_distill._scripts import is_ideograph
@@ -42,6 +41,8 @@ def train_vocabulary(texts, vocabulary_size=8000):
     Reference:
         Schuster and Nakajima, 2012, "Japanese and Korean voice search".
     """
+    import tensorflow as tf
+
     if not len(texts):
         raise ValueError(
             "A vocabulary needs texts to learn from. Received: len(texts)=0"
