@@ -12,12 +12,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # As many processes as cores.
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
 # What makes large graphs fast is most of the time of tiny ones: oneDNN's
-# kernels and rewriting, and the passes of XLA's compiler.
+# kernels and rewriting, and the passes and fused kernels of XLA's compiler.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 "
-    "--xla_llvm_disable_expensive_passes=true",
+    "--xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false",
 )
 # Half of what JAX compiles for a test it has compiled for another one.
 os.environ.setdefault(

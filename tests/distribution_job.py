@@ -99,6 +99,7 @@ def of_workers(dataset):
     options = tf.data.Options()
     policy = tf.data.experimental.AutoShardPolicy.DATA
     options.experimental_distribute.auto_shard_policy = policy
+    options.autotune.enabled = False  # No `fit` waits for its thread then.
     return dataset.batch(BATCH, drop_remainder=True).with_options(options)
 
 

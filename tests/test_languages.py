@@ -34,7 +34,6 @@ def write(path, rows=300):
 
 
 @pytest.mark.large
-@pytest.mark.usefixtures("eager")
 def test_scripts_go_from_a_table_to_files(tmp_path, capsys):
     path = write(tmp_path / "texts.csv")
     arguments = [

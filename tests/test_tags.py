@@ -389,7 +389,6 @@ def test_other_mentions_in_the_place_of_ones_own():
 
 @pytest.mark.large
 @pytest.mark.parametrize("student", [students.TextCNN, students.BiLSTM])
-@pytest.mark.usefixtures("eager")
 def test_from_data_to_files(task, student, tmp_path):
     teacher = Teacher({part: right(task, part) for part in task.encoded})
     found = kd.distill(
