@@ -74,11 +74,12 @@ for a, b in zip(weights, shared_weights):
 def test_two_devices_are_one(request, backend):
     pytest.importorskip(backend)
     devices = "--xla_force_host_platform_device_count=2"
+    flags = f"{os.environ['XLA_FLAGS']} {devices}"
     result = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         capture_output=True,
         text=True,
         cwd=request.path.parent,
-        env=os.environ | {"KERAS_BACKEND": backend, "XLA_FLAGS": devices},
+        env=os.environ | {"KERAS_BACKEND": backend, "XLA_FLAGS": flags},
     )
     assert result.returncode == 0, result.stderr[-3000:]
