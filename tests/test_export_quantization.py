@@ -146,6 +146,36 @@ def test_files_with_learnt_ranges(tmp_path):
     assert integers(tmp_path / "float.tflite") == 0
 
 
+def attending(dropout, activation):
+    """A student with attention, and a kernel of a range of its own."""
+    inputs = keras.Input((6, 4), name="rows")
+    x = layers.Dense(8)(inputs)
+    x = layers.MultiHeadAttention(2, 4, dropout=dropout)(x, x)
+    x = layers.GlobalAveragePooling1D()(x)
+    x = layers.Dense(16, activation=activation)(x)
+    return keras.Model(inputs, layers.Dense(2)(x))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "softmax", "gelu"])
+def test_attention_and_kernels_with_ranges_of_their_own(
+    tmp_path, dropout, activation
+):
+    """What is multiplied as integers has been integers in training."""
+    rows = RNG.normal(size=(256, 6, 4)).astype("float32")
+    aware = QuantizationAware(
+        attending(dropout, activation), activations="int8"
+    )
+    for _ in range(3):
+        aware(rows, training=True)
+    path = tmp_path / "aware.tflite"
+    export(aware, path, examples={"rows": rows})
+    (found,) = LiteRTModel(path).predict({"rows": rows}).values()
+    expected = aware.predict(rows, verbose=0)
+    # Others are at the edge of a step somewhere, where floats decide.
+    assert np.isclose(found, expected, rtol=0, atol=1e-5).mean() > 0.85
+
+
 def test_recipes(tmp_path):
     student = convolutional()
     calibration = {"image": IMAGES[:8]}

@@ -15,12 +15,13 @@ from keras_distill.quantization.kernels import TABLES
 FUSED = layers.BatchNormalization, layers.ReLU
 FUSED_FUNCTIONS = keras.activations.linear, keras.activations.relu
 # What has an integer kernel, and takes part where it reads rounded values.
-COMPUTED = (
+WITHOUT_ACTIVATION = (
     *FUSED,
-    *(layers.Activation, layers.Add, layers.Average, layers.Concatenate),
+    *(layers.Add, layers.Average, layers.Concatenate),
     *(layers.Maximum, layers.Minimum, layers.Multiply, layers.Subtract),
     *(layers.GlobalAveragePooling1D, layers.GlobalAveragePooling2D),
 )
+COMPUTED = *WITHOUT_ACTIVATION, layers.Activation
 # What gives values of the same range, for which its kernel has no other.
 SAME_RANGE = (
     *(layers.AveragePooling1D, layers.AveragePooling2D),
@@ -29,6 +30,12 @@ SAME_RANGE = (
     *(layers.GlobalMaxPooling1D, layers.GlobalMaxPooling2D),
     *(layers.ZeroPadding1D, layers.ZeroPadding2D, layers.SpatialDropout2D),
 )
+# What kernels of integers give in steps of 1/128 or 1/256, whatever is asked.
+FIXED = {
+    keras.activations.tanh: (-1.0, 127 / 128),
+    keras.activations.sigmoid: (0.0, 255 / 256),
+    keras.activations.softmax: (0.0, 255 / 256),
+}
 
 
 def places(model, kernels):
@@ -40,8 +47,10 @@ def places(model, kernels):
 
     Returns:
         Dict from layers to tuples of `"input"`, `"inner"`, before an activation
-        that is a step of its own, `"output"`, and `"same"`, an output with the
-        range of the input.
+        that is a step of its own, `"output"`, `"fixed"`, an output whose range
+        is its kernel's, `"same"`, one with the range of the input, `"shares"`,
+        what attention gives each position, and `"apart"`, attention that is to
+        have a layer for that.
 
     Raises:
         ValueError: The model has recurrent layers, whose loops have no ranges.
@@ -59,11 +68,11 @@ def places(model, kernels):
         if not isinstance(layer, TABLES):
             inner = () if has_fused_activation(layer) else ("inner",)
             found[layer] = ("input", *inner, *_output(layer, fused))
+    named = {n.operation for g in _graphs(model) for n in graph_nodes(g)}
     for layer in nested_layers(model):
-        if isinstance(layer, COMPUTED) and layer not in found:
-            found[layer] = _output(layer, fused)
-        elif isinstance(layer, SAME_RANGE):
-            found[layer] = ("same",)
+        places_of_it = _without_weights(layer, fused, layer in named)
+        if places_of_it is not None:
+            found.setdefault(layer, places_of_it)
     return found
 
 
@@ -72,8 +81,34 @@ def has_fused_activation(layer):
     return layer.activation in FUSED_FUNCTIONS
 
 
+def fixed_range(layer):
+    """The ends of what a layer's kernel of integers gives, or None."""
+    if isinstance(layer, layers.Softmax):
+        return FIXED[keras.activations.softmax]
+    if isinstance(layer, WITHOUT_ACTIVATION):
+        return None
+    return FIXED.get(layer.activation)
+
+
+def _without_weights(layer, fused, is_named):
+    """The places of a layer that has no weights to round, or None."""
+    if isinstance(layer, COMPUTED):
+        return _output(layer, fused)
+    if isinstance(layer, SAME_RANGE):
+        return ("same",)
+    # Within attention, not named by a graph: beside values in integers the
+    # converter rounds these floats, too, and multiplies integers.
+    if isinstance(layer, layers.Softmax) and not is_named:
+        return ("shares",)
+    # Subclasses may give other things, as those with a cache do.
+    attends = type(layer).call is layers.MultiHeadAttention.call
+    return ("apart",) if attends else None
+
+
 def _output(layer, fused):
-    return () if layer in fused else ("output",)
+    if layer in fused:
+        return ()
+    return ("output",) if fixed_range(layer) is None else ("fixed",)
 
 
 def _follows(operation):
@@ -82,13 +117,19 @@ def _follows(operation):
     return isinstance(operation, FUSED)
 
 
+def _graphs(model):
+    """The functional models in a model."""
+    return [
+        layer
+        for layer in nested_layers(model)
+        if isinstance(layer, keras.Model) and symbolic_inputs(layer) is not None
+    ]
+
+
 def _fused(model):
     """The layers whose outputs go to nothing but what is done with them."""
     found = set()
-    for graph in nested_layers(model):
-        is_model = isinstance(graph, keras.Model)
-        if not is_model or symbolic_inputs(graph) is None:
-            continue
+    for graph in _graphs(model):
         readers, nodes = collections.defaultdict(list), graph_nodes(graph)
         for node in nodes:
             for x in node.input_tensors:

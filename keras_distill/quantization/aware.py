@@ -9,7 +9,9 @@ from keras import ops
 from keras_distill._checks import check_choice
 from keras_distill.inputs import call_model
 from keras_distill.quantization import activations as places_of_activations
+from keras_distill.quantization.activations import fixed_range
 from keras_distill.quantization.kernels import kernels
+from keras_distill.quantization.passes import Pass
 from keras_distill.quantization.rounding import fake_quantize
 from keras_distill.quantization.rounding import round_through
 from keras_distill.quantization.rounding import rounded
@@ -18,6 +20,9 @@ from keras_distill.recording import wrap_calls
 BITS = {"int8": 8, "int4": 4}
 # How much of a range a batch's own ends replace.
 MOVED = 0.01
+# Places whose ranges come from data, and those that are the same for all data.
+LEARNT = "input", "inner", "output"
+FIXED_BY_KERNEL = "fixed", "shares"
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
@@ -39,17 +44,22 @@ class QuantizationAware(keras.Model):
         weights: `"int8"` (default) or `"int4"`.
         activations: `None` (default), or `"int8"`, with int8 weights alone:
             what dense and convolutional layers read and give, and what follows
-            them in integers. Attention scores and normalisations of layers
-            stay floats. Their ranges are means over the batches of training,
-            the last hundred or so; before the first nothing is rounded.
+            them in integers, the shares that attention gives among them.
+            Its scores and normalisations of layers stay floats. Their ranges
+            are means over the batches of training, the last hundred or so;
+            before the first nothing is rounded. A tanh, a sigmoid and a softmax
+            have those of their kernels.
         name: String. Optional.
 
     Attributes:
         student: The student, whose weights stay floats.
         places: Dict from layers to where activations are rounded: `"input"`,
-            `"inner"`, what their activation reads, `"output"`, or `"same"`,
-            an output on the grid of the input. What an integer kernel does in
-            one step with the layer after it has no output.
+            `"inner"`, what their activation reads, `"output"`, `"fixed"`, an
+            output whose range is its kernel's, `"same"`, one on the grid of the
+            input, `"shares"`, what attention gives each position, or `"apart"`,
+            attention that computes these in a layer of their own. What an
+            integer kernel does in one step with the layer after it has no
+            output.
 
     Raises:
         ValueError: If nothing can be rounded, a layer is quantised already or
@@ -147,7 +157,8 @@ class QuantizationAware(keras.Model):
 
         Args:
             layer: A layer in `places`.
-            place: `"input"`, `"inner"` or `"output"`, one of its places.
+            place: `"input"`, `"inner"`, `"output"`, `"fixed"` or `"shares"`,
+                one of its places.
         """
         return tuple(float(end) for end in self._ranges[id(layer), place])
 
@@ -179,23 +190,30 @@ class QuantizationAware(keras.Model):
 
     def _make_ranges(self):
         for layer, places in self.places.items():
-            for place in (place for place in places if place != "same"):
-                self._ranges[id(layer), place] = tuple(
-                    self.add_weight(
-                        shape=(),
-                        initializer="zeros",
-                        trainable=False,
-                        aggregation="mean",
-                        name=f"{layer.name}_{place}_{end}",
-                    )
-                    for end in ("low", "high")
-                )
+            for place in places:
+                if place in LEARNT:
+                    ends = self._new_ends(f"{layer.name}_{place}")
+                    self._ranges[id(layer), place] = ends
+                elif place in FIXED_BY_KERNEL:
+                    self._ranges[id(layer), place] = fixed_range(layer)
+
+    def _new_ends(self, name):
+        return tuple(
+            self.add_weight(
+                shape=(),
+                initializer="zeros",
+                trainable=False,
+                aggregation="mean",
+                name=f"{name}_{end}",
+            )
+            for end in ("low", "high")
+        )
 
     def _run(self, inputs, training):
         def round_activation(x, ends, moves=True):
             return self._round_activation(x, ends, training and moves)
 
-        passed = _Pass(self.places, self._ranges, round_activation)
+        passed = Pass(self.places, self._ranges, round_activation)
         with wrap_calls(self.places, passed.through):
             return call_model(self.student, inputs, training)
 
@@ -211,63 +229,6 @@ class QuantizationAware(keras.Model):
             high.assign(high + moved * (ops.max(seen) - high))
         value = ops.cast(fake_quantize(values, low, high), x.dtype)
         return value if training else ops.where(known, value, x)
-
-
-class _Pass:
-    """One call of a student, in which activations are rounded.
-
-    What an integer kernel gives is in integers, on a grid of its own unless the
-    next layer is done in the same step.
-    """
-
-    def __init__(self, places, ranges, round_activation):
-        self._places, self._ranges = places, ranges
-        self._round = round_activation
-        self._on_grid, self._in_integers = {}, {}
-
-    def through(self, layer, call, x, *args, **kwargs):
-        """What a layer gives, rounded where it is to be."""
-        places = self._places[layer]
-        if "input" in places:
-            x = self._rounded(x, layer, "input")
-            self._in_integers[id(x)] = x
-        if "inner" in places:
-            with self._inner(layer):
-                outputs = call(x, *args, **kwargs)
-        else:
-            outputs = call(x, *args, **kwargs)
-        read = [id(value) for value in keras.tree.flatten(x)]
-        if not any(key in self._in_integers for key in read):
-            return outputs
-        if "output" in places:
-            outputs = self._rounded(outputs, layer, "output")
-        elif "same" in places and read[0] in self._on_grid:
-            ends = self._on_grid[read[0]][1]
-            outputs = self._with_range(outputs, ends, moves=False)
-        self._in_integers[id(outputs)] = outputs
-        return outputs
-
-    def _rounded(self, x, layer, place):
-        if id(x) in self._on_grid:
-            return x
-        return self._with_range(x, self._ranges[id(layer), place])
-
-    def _with_range(self, x, ends, **moves):
-        value = self._round(x, ends, **moves)
-        # Kept with their ids, which are another tensor's otherwise.
-        self._on_grid[id(value)] = value, ends
-        return value
-
-    @contextlib.contextmanager
-    def _inner(self, layer):
-        """What the layer's activation reads is rounded, too."""
-        activation = layer.activation
-        ends = self._ranges[id(layer), "inner"]
-        layer.activation = lambda x: activation(self._round(x, ends))
-        try:
-            yield
-        finally:
-            layer.activation = activation
 
 
 def _check_student(student):
