@@ -51,6 +51,7 @@ import tiny_gkd
 
 import keras_distill as kd
 from keras_distill import losses
+from keras_distill._untuned import untuned
 
 ROWS, BATCH, EPOCHS = 80, 8, 2
 WEIGHTS = np.linspace(0, 2, ROWS).astype("float32")
@@ -99,8 +100,8 @@ def of_workers(dataset):
     options = tf.data.Options()
     policy = tf.data.experimental.AutoShardPolicy.DATA
     options.experimental_distribute.auto_shard_policy = policy
-    options.autotune.enabled = False  # No `fit` waits for its thread then.
-    return dataset.batch(BATCH, drop_remainder=True).with_options(options)
+    dataset = dataset.batch(BATCH, drop_remainder=True).with_options(options)
+    return untuned(dataset)
 
 
 def trained(model, x, y=None, weight=None, callbacks=()):

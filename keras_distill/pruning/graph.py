@@ -156,8 +156,7 @@ def check_graph(model):
 
 def is_graph(operation):
     """Whether a layer is a model of layers, whose graph is known."""
-    is_model = isinstance(operation, keras.Model)
-    return is_model and symbolic_inputs(operation) is not None
+    return symbolic_inputs(operation) is not None
 
 
 def _new_channels(units, tensor, maker):

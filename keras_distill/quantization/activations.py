@@ -47,10 +47,9 @@ def places(model, kernels):
 
     Returns:
         Dict from layers to tuples of `"input"`, `"inner"`, before an activation
-        that is a step of its own, `"output"`, `"fixed"`, an output whose range
-        is its kernel's, `"same"`, one with the range of the input, `"shares"`,
-        what attention gives each position, and `"apart"`, attention that is to
-        have a layer for that.
+        that is a step of its own, `"output"`, `"same"`, an output with the
+        range of the input, `"shares"`, what attention gives each position, and
+        `"apart"`, attention that is to have a layer for that.
 
     Raises:
         ValueError: The model has recurrent layers, whose loops have no ranges.
@@ -81,11 +80,11 @@ def has_fused_activation(layer):
     return layer.activation in FUSED_FUNCTIONS
 
 
-def fixed_range(layer):
-    """The ends of what a layer's kernel of integers gives, or None."""
-    if isinstance(layer, layers.Softmax):
+def fixed_range(layer, place):
+    """The ends of a place where they are those of a kernel, or None."""
+    if place == "shares":
         return FIXED[keras.activations.softmax]
-    if isinstance(layer, WITHOUT_ACTIVATION):
+    if place != "output" or isinstance(layer, WITHOUT_ACTIVATION):
         return None
     return FIXED.get(layer.activation)
 
@@ -106,9 +105,7 @@ def _without_weights(layer, fused, is_named):
 
 
 def _output(layer, fused):
-    if layer in fused:
-        return ()
-    return ("output",) if fixed_range(layer) is None else ("fixed",)
+    return () if layer in fused else ("output",)
 
 
 def _follows(operation):
@@ -119,11 +116,8 @@ def _follows(operation):
 
 def _graphs(model):
     """The functional models in a model."""
-    return [
-        layer
-        for layer in nested_layers(model)
-        if isinstance(layer, keras.Model) and symbolic_inputs(layer) is not None
-    ]
+    found = nested_layers(model)
+    return [layer for layer in found if symbolic_inputs(layer) is not None]
 
 
 def _fused(model):

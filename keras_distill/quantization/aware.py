@@ -9,7 +9,6 @@ from keras import ops
 from keras_distill._checks import check_choice
 from keras_distill.inputs import call_model
 from keras_distill.quantization import activations as places_of_activations
-from keras_distill.quantization.activations import fixed_range
 from keras_distill.quantization.kernels import kernels
 from keras_distill.quantization.passes import Pass
 from keras_distill.quantization.rounding import fake_quantize
@@ -20,9 +19,8 @@ from keras_distill.recording import wrap_calls
 BITS = {"int8": 8, "int4": 4}
 # How much of a range a batch's own ends replace.
 MOVED = 0.01
-# Places whose ranges come from data, and those that are the same for all data.
-LEARNT = "input", "inner", "output"
-FIXED_BY_KERNEL = "fixed", "shares"
+# Places that have a range.
+RANGED = "input", "inner", "output", "shares"
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
@@ -54,12 +52,11 @@ class QuantizationAware(keras.Model):
     Attributes:
         student: The student, whose weights stay floats.
         places: Dict from layers to where activations are rounded: `"input"`,
-            `"inner"`, what their activation reads, `"output"`, `"fixed"`, an
-            output whose range is its kernel's, `"same"`, one on the grid of the
-            input, `"shares"`, what attention gives each position, or `"apart"`,
-            attention that computes these in a layer of their own. What an
-            integer kernel does in one step with the layer after it has no
-            output.
+            `"inner"`, what their activation reads, `"output"`, `"same"`, an
+            output on the grid of the input, `"shares"`, what attention gives
+            each position, or `"apart"`, attention that computes these in a
+            layer of their own. What an integer kernel does in one step with
+            the layer after it has no output.
 
     Raises:
         ValueError: If nothing can be rounded, a layer is quantised already or
@@ -157,8 +154,8 @@ class QuantizationAware(keras.Model):
 
         Args:
             layer: A layer in `places`.
-            place: `"input"`, `"inner"`, `"output"`, `"fixed"` or `"shares"`,
-                one of its places.
+            place: `"input"`, `"inner"`, `"output"` or `"shares"`, one of its
+                places.
         """
         return tuple(float(end) for end in self._ranges[id(layer), place])
 
@@ -190,12 +187,11 @@ class QuantizationAware(keras.Model):
 
     def _make_ranges(self):
         for layer, places in self.places.items():
-            for place in places:
-                if place in LEARNT:
+            for place in (place for place in places if place in RANGED):
+                ends = places_of_activations.fixed_range(layer, place)
+                if ends is None:
                     ends = self._new_ends(f"{layer.name}_{place}")
-                    self._ranges[id(layer), place] = ends
-                elif place in FIXED_BY_KERNEL:
-                    self._ranges[id(layer), place] = fixed_range(layer)
+                self._ranges[id(layer), place] = ends
 
     def _new_ends(self, name):
         return tuple(
@@ -211,6 +207,8 @@ class QuantizationAware(keras.Model):
 
     def _run(self, inputs, training):
         def round_activation(x, ends, moves=True):
+            # Those of a kernel are plain numbers.
+            moves = moves and isinstance(ends[0], keras.Variable)
             return self._round_activation(x, ends, training and moves)
 
         passed = Pass(self.places, self._ranges, round_activation)

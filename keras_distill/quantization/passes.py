@@ -33,7 +33,7 @@ class Pass:
         places = self._places[layer]
         if "shares" in places:
             ends = self._ranges[id(layer), "shares"]
-            return self._round(call(x, *args, **kwargs), ends, moves=False)
+            return self._round(call(x, *args, **kwargs), ends)
         if "input" in places:
             x = self._rounded(x, layer, "input")
             self._in_integers[id(x)] = x
@@ -47,9 +47,6 @@ class Pass:
             return outputs
         if "output" in places:
             outputs = self._rounded(outputs, layer, "output")
-        elif "fixed" in places:
-            ends = self._ranges[id(layer), "fixed"]
-            outputs = self._with_range(outputs, ends, moves=False)
         elif "same" in places and read[0] in self._on_grid:
             ends = self._on_grid[read[0]][1]
             outputs = self._with_range(outputs, ends, moves=False)
