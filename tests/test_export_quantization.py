@@ -162,7 +162,8 @@ def test_attention_and_kernels_with_ranges_of_their_own(
     tmp_path, dropout, activation
 ):
     """What is multiplied as integers has been integers in training."""
-    rows = RNG.normal(size=(256, 6, 4)).astype("float32")
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(256, 6, 4)).astype("float32")
     aware = QuantizationAware(
         attending(dropout, activation), activations="int8"
     )
