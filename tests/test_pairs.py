@@ -167,18 +167,52 @@ def alone(model, ids):
     return np.asarray(encoder([ids, np.ones_like(ids)]))[0].astype("float64")
 
 
+def matched(student, ids, others):
+    """How well each token of a text is matched, as 8 weighted means."""
+    table, turn, kernel, bias = [
+        np.asarray(weight, "float64")
+        for layer in (
+            student.get_layer("encoder").get_layer("token_embedding"),
+            student.get_layer("match"),
+            student.get_layer("importance"),
+        )
+        for weight in layer.weights
+    ]
+    best, scores = [], []
+    for token in ids:
+        cosines = []
+        for other in others:
+            a, b = table[token] @ turn, table[other] @ turn
+            cosines.append(a @ b / np.sqrt(a @ a) / np.sqrt(b @ b))
+        best.append(max(cosines))
+        scores.append(table[token] @ kernel + bias)
+    shares = np.exp(scores) / np.exp(scores).sum(axis=0)
+    return np.array(best) @ shares
+
+
 @pytest.mark.parametrize("kind", ["text_cnn", "bilstm", "ngram"])
 @pytest.mark.parametrize("separators", [1, 2])
 def test_a_siamese_student_compares_what_it_reads_one_by_one(kind, separators):
     model = kinds()[kind]
     student = students.siamese(model, (START, END))
     first, second = [9, 5, 7], [8, 9, 6, 6]
+    random = np.random.default_rng(0)
+    for name in ("token_embedding", "importance", "matched", "logits"):
+        encoder = student.get_layer("encoder")
+        own = encoder if name == "token_embedding" else student
+        layer = own.get_layer(name)
+        layer.set_weights([random.normal(size=w.shape) for w in layer.weights])
     u, v = alone(model, first), alone(model, second)
-    last = student.get_layer("logits")
-    weights = np.random.default_rng(0).normal(size=last.kernel.shape)
-    last.set_weights([weights, np.array([0.5, -1.0])])
-    read = np.concatenate([u, v, np.abs(u - v), u * v])
-    expected = read @ weights + [0.5, -1.0]
+    means = np.concatenate(
+        [matched(student, first, second), matched(student, second, first)]
+    )
+    kernel, bias = map(np.asarray, student.get_layer("matched").weights)
+    weights, last_bias = map(np.asarray, student.get_layer("logits").weights)
+    read = np.concatenate(
+        [u, v, np.abs(u - v), u * v, means]
+        + [np.maximum(means @ kernel + bias, 0)]
+    )
+    expected = read @ weights + last_bias
     for length in (10, 14):
         rows = row(first, second, separators, length)
         np.testing.assert_allclose(
@@ -186,12 +220,22 @@ def test_a_siamese_student_compares_what_it_reads_one_by_one(kind, separators):
         )
 
 
+@pytest.mark.parametrize(
+    "texts", [([], [5, 7]), ([5, 7], []), ([], [])], ids=str
+)
+def test_a_text_without_tokens_is_matched_by_nothing(texts):
+    student = students.siamese(kinds()["text_cnn"], (START, END))
+    found = student(row(*texts, separators=1))
+    assert np.isfinite(found).all()
+
+
 def test_both_texts_train_one_set_of_weights():
     model = kinds()["text_cnn"]
     student = students.siamese(model, (START, END))
     own = {id(w) for w in model.weights[:-2]}
     assert own < {id(w) for w in student.weights}
-    assert len(student.weights) == len(model.weights)
+    matches = 1 + 2 + 2  # match, importance, matched
+    assert len(student.weights) == len(model.weights) + matches
     assert student.get_layer("dropout").rate == 0.5
 
 

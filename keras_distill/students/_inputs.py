@@ -82,12 +82,56 @@ def divide_by_count(total, count):
     return total * root * root
 
 
-def table_width(teacher):
-    """The columns of a teacher's table of tokens; None if it has not one."""
+def teacher_table(teacher):
+    """A copy of the table of tokens of the one encoder in a model.
+
+    Args:
+        teacher: `keras.Model`, a KerasHub backbone or around one.
+
+    Returns:
+        Float32 array `[vocabulary, dim]`.
+
+    Raises:
+        ValueError: There is no such table, or more than one.
+    """
     found = backbones(teacher, "token_embedding")
     if len(found) != 1:
-        return None
-    return found[0][1].token_embedding.embeddings.shape[-1]
+        raise ValueError(
+            "`embeddings` must be a KerasHub backbone or task, or a model "
+            "around one, when it is a model. Pass the table itself, an array "
+            "of shape `[vocabulary, dim]`, instead. Received: "
+            f"embeddings={teacher.name} ({type(teacher).__name__}), with "
+            f"{len(found)} layers that have a `token_embedding`"
+        )
+    table = found[0][1].token_embedding.embeddings
+    return ops.convert_to_numpy(ops.cast(table, "float32"))
+
+
+def main_axes(vectors, columns):
+    """Principal components of what a teacher says of each token.
+
+    Args:
+        vectors: Float array `[vocabulary, dimensions]`; NaN where it was not
+            asked, which counts nothing.
+        columns: Integer, how many components are kept.
+
+    Returns:
+        Pair of arrays: `[vocabulary, columns]`, float32, 0 where it was not
+        asked, and the map back, `[columns, dimensions]`.
+    """
+    vectors = centred(vectors)
+    # Eigenvectors of a small matrix, not the singular ones of a long one.
+    _, axes = np.linalg.eigh(vectors.T @ vectors)
+    turn = axes[:, ::-1][:, :columns].T
+    return (vectors @ turn.T).astype("float32"), turn.astype("float32")
+
+
+def centred(vectors):
+    """Vectors about their mean, and 0 in the place of NaN; float64."""
+    vectors = np.asarray(vectors, "float64")
+    asked = np.isfinite(vectors).all(axis=1)
+    mean = vectors[asked].mean(axis=0)
+    return np.where(asked[:, None], vectors - mean, 0.0)
 
 
 def check_dropout(value):
@@ -162,27 +206,13 @@ def _layers_of(embeddings, rank, dtype):
 def _resolve(embeddings):
     """The table (or `None`), its vocabulary size and its width."""
     if isinstance(embeddings, keras.Layer):
-        table = _teacher_table(embeddings)
+        table = teacher_table(embeddings)
     elif isinstance(embeddings, tuple):
         return None, *_check_table_shape(embeddings)
     else:
         table = np.asarray(embeddings)
     vocabulary, dim = _check_table_shape(table.shape)
     return table.astype("float32"), vocabulary, dim
-
-
-def _teacher_table(teacher):
-    found = backbones(teacher, "token_embedding")
-    if len(found) != 1:
-        raise ValueError(
-            "`embeddings` must be a KerasHub backbone or task, or a model "
-            "around one, when it is a model. Pass the table itself, an array "
-            "of shape `[vocabulary, dim]`, instead. Received: "
-            f"embeddings={teacher.name} ({type(teacher).__name__}), with "
-            f"{len(found)} layers that have a `token_embedding`"
-        )
-    table = found[0][1].token_embedding.embeddings
-    return ops.convert_to_numpy(ops.cast(table, "float32"))
 
 
 def _check_table_shape(shape):

@@ -11,8 +11,11 @@ from keras_distill import taps
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
 from keras_distill._checks import check_learning_rate
+from keras_distill._layers import backbones
 from keras_distill.quantization import QuantizationAware
-from keras_distill.students._inputs import table_width
+from keras_distill.students._inputs import centred
+from keras_distill.students._inputs import main_axes
+from keras_distill.students._inputs import teacher_table
 
 # What the tasks need that call a method.
 KINDS = {
@@ -24,6 +27,7 @@ KINDS = {
 # Beyond these is a slip of the keyboard, which would end in a traceback late.
 MOST, WIDEST = 10**6, 2**16
 AUTO_RANK = 128
+EMBEDDINGS = "random", "teacher", "auto", "vectors"
 # What is rounded to the integers of a file.
 ROUNDED = {
     "int4": {"weights": "int4"},
@@ -150,6 +154,14 @@ class Student:
         own = sorted(name for name in fields if name not in shared)
         return " and ".join(f"`--{name.replace('_', '-')}`" for name in own)
 
+    def starts_from(self, teacher):
+        """Whether some of its first weights are a teacher's, or made of them.
+
+        Args:
+            teacher: `keras.Model`, or None.
+        """
+        return self.copies_layers and teacher is not None
+
     @property
     def has_hidden_states(self):
         """Whether its states can be matched with a teacher's."""
@@ -227,11 +239,15 @@ class TokenStudent(Student):
         width: Integer, of embeddings and filters, states or n-grams.
         embeddings: `"random"`, new ones; `"teacher"`, a copy of the teacher's,
             as wide as there: `width` is then that of filters, states or n-grams
-            alone; or `"auto"`, the teacher's where it has a table, and at most
-            `AUTO_RANK` columns of it.
+            alone; `"auto"`, the teacher's where it has a table, and at most
+            `AUTO_RANK` columns of it; or `"vectors"`, what the teacher says of
+            each token alone, its state after all layers, in as many columns.
         embedding_rank: Integer, columns of the table, which a linear map then
             widens; or None for a whole table.
     """
+
+    # Whether a map turns the columns of such vectors back to all of them.
+    widens = True
 
     width: int = 64
     embeddings: str = "random"
@@ -240,23 +256,32 @@ class TokenStudent(Student):
     def __post_init__(self):
         super().__post_init__()
         check_integer("width", self.width, 1, WIDEST)
-        check_choice(
-            "embeddings", self.embeddings, ("random", "teacher", "auto")
-        )
+        check_choice("embeddings", self.embeddings, EMBEDDINGS)
         if self.embedding_rank is not None:
             check_integer("embedding_rank", self.embedding_rank, 1, WIDEST)
+
+    def starts_from(self, teacher):
+        """Whether its table of tokens does."""
+        found = backbones(teacher, "token_embedding")
+        return self.embeddings != "random" and len(found) == 1
 
     def table(self, task, teacher):
         """The embeddings and the rank that the functions take."""
         rank = self.embedding_rank
         if self.embeddings == "teacher":
             return teacher, rank
-        if self.embeddings == "auto" and teacher is not None:
-            width = table_width(teacher)
-            if width is not None:
-                if rank is None and width > AUTO_RANK:
-                    rank = AUTO_RANK
-                return teacher, rank
+        if self.starts_from(teacher):
+            asked = self.embeddings == "vectors"
+            found = task.token_vectors(teacher) if asked else None
+            vectors = teacher_table(teacher) if found is None else found[0]
+            width = vectors.shape[1]
+            narrow = rank or (AUTO_RANK if width > AUTO_RANK else None)
+            if found is None:
+                return teacher, narrow
+            # Two maps in a row learn faster than one; a pair would pay twice.
+            if self.widens and task.sides == 1:
+                return centred(vectors), narrow
+            return main_axes(vectors, min(rank or AUTO_RANK, width))[0], None
         vocabulary = task.preprocessor.tokenizer.vocabulary_size()
         return (vocabulary, self.width), rank
 

@@ -60,6 +60,7 @@ def mean_pooled_classifier(
     if ngram_buckets is not None:
         check_ngrams("ngram_buckets", ngram_buckets)
     inputs, states = encoder_states(backbone)
+    freeze_pooler(backbone)
     mask = ops.cast(inputs["padding_mask"], states.dtype)
     x = masked_mean(states, ops.expand_dims(mask, axis=-1))
     dtype = backbone.dtype_policy
@@ -72,12 +73,21 @@ def mean_pooled_classifier(
     return keras.Model(inputs, logits, name=name)
 
 
+def freeze_pooler(backbone):
+    """Freezes the pooler of the [CLS] state, which feeds nothing that is used.
+
+    Args:
+        backbone: A KerasHub encoder backbone, with a pooler or without.
+    """
+    if has_pooler(backbone):
+        backbone.pooled_dense.trainable = False
+
+
 def encoder_states(backbone):
     """The inputs of an encoder, and the states of its tokens.
 
     Args:
-        backbone: A KerasHub encoder backbone. Its pooler of the [CLS] state,
-            unused here, is frozen.
+        backbone: A KerasHub encoder backbone.
 
     Returns:
         Pair of a dict of `keras.Input` and a Keras tensor
@@ -94,8 +104,6 @@ def encoder_states(backbone):
             "`backbone` must be a KerasHub encoder with an input "
             f"`padding_mask`. Received: backbone={backbone}"
         )
-    if has_pooler(backbone):  # Feeds an output that is not used.
-        backbone.pooled_dense.trainable = False
     inputs = {
         key: keras.Input(source.shape[1:], dtype=source.dtype, name=key)
         for key, source in backbone.input.items()

@@ -1,6 +1,7 @@
 """A bag of hashed n-grams: the fastest text classifier."""
 
 import dataclasses
+import types
 
 import keras
 from keras import ops
@@ -38,6 +39,9 @@ class NGram(TokenStudent):
     learning_rate: float = 5e-3
 
     title = "NGram"
+    # Its sum is mapped to its width as it is.
+    widens = False
+    with_pretrained = types.MappingProxyType({"embeddings": "vectors"})
 
     def __post_init__(self):
         super().__post_init__()

@@ -1,9 +1,15 @@
 """One small encoder for both texts of a pair, and what compares them."""
 
+import functools
+
 import keras
 from keras import ops
 
 from keras_distill.students._inputs import token_inputs
+
+# In how many ways the tokens of a text are weighed, the units that read what
+# comes of it, and what no token weighs.
+WEIGHINGS, UNITS, NOTHING = 8, 32, 1e4
 
 
 def siamese(model, separators, name=None):
@@ -14,11 +20,17 @@ def siamese(model, separators, name=None):
     layer of `model` would read, and the new last layer reads `[u, v, |u - v|,
     u * v]`.
 
+    Two vectors do not tell which words both texts have. So it also reads how
+    well each token is matched, the largest of its cosines with the tokens of
+    the other text, as eight weighted means for each text, of weights that each
+    token has learnt, and 32 units on these 16 numbers.
+
     A functional `keras.Model` of stock layers, from the `token_ids` and
     `padding_mask` `[batch, length]` of a packed pair.
 
     Args:
-        model: What `text_cnn`, `bilstm` or `ngram` gives.
+        model: What `text_cnn`, `bilstm` or `ngram` gives, with its layers
+            `token_embedding`, `dropout` and `logits`.
         separators: Integers, the ids that begin, part and end the texts of a
             row. The first text ends where one follows a token that is none.
         name: String, the model's name. Defaults to that of `model`.
@@ -38,24 +50,63 @@ def siamese(model, separators, name=None):
 
     Reference:
         Mou et al., 2016, https://arxiv.org/abs/1512.08422, section 3.2;
-        Conneau et al., 2017, https://arxiv.org/abs/1705.02364, section 3.1.
+        Conneau et al., 2017, https://arxiv.org/abs/1705.02364, section 3.1;
+        Zhang et al., 2020, https://arxiv.org/abs/1904.09675, section 3
+        (recall and precision of tokens, importance weighting).
     """
     dropout, last = model.get_layer("dropout"), model.get_layer("logits")
-    encoder = keras.Model(model.inputs, dropout.input, name="encoder")
+    encoder = keras.Model(
+        model.inputs,
+        [dropout.input, model.get_layer("token_embedding").output],
+        name="encoder",
+    )
     token_ids, padding_mask = token_inputs()
-    first, second = [
-        encoder([token_ids, mask])
-        for mask in _masks(token_ids, padding_mask, separators)
+    masks = _masks(token_ids, padding_mask, separators)
+    (first, tokens), (second, _) = [
+        encoder([token_ids, mask]) for mask in masks
     ]
     compared = ops.concatenate(
         [first, second, ops.abs(ops.subtract(first, second)), first * second],
         axis=-1,
     )
     x = keras.layers.Dropout.from_config(dropout.get_config())(compared)
+    x = ops.concatenate([x, *_matched(tokens, masks, last.dtype_policy)], -1)
     logits = keras.layers.Dense.from_config(last.get_config())(x)
     return keras.Model(
         [token_ids, padding_mask], logits, name=name or model.name
     )
+
+
+def _matched(tokens, masks, dtype):
+    """How much of each text the other one says, too.
+
+    Args:
+        tokens: Keras tensor of shape `[batch, length, dim]`.
+        masks: Two Keras tensors of shape `[batch, length]`.
+        dtype: The layers' dtype policy.
+
+    Returns:
+        Keras tensors of shapes `[batch, 2 * WEIGHINGS]`, within [-1, 1] where
+        both texts have tokens, and `[batch, UNITS]`.
+    """
+    dense = functools.partial(keras.layers.Dense, dtype=dtype)
+    width = tokens.shape[-1]
+    turned = dense(width, use_bias=False, name="match")(tokens)
+    turned = keras.layers.UnitNormalization(dtype=dtype)(turned)
+    cosines = ops.matmul(turned, ops.transpose(turned, (0, 2, 1)))
+    weights = dense(WEIGHINGS, name="importance")(tokens)
+    masks = [ops.cast(mask, cosines.dtype) for mask in masks]
+    means = []
+    for own, other in (masks, masks[::-1]):
+        # A cosine is at least -1: below that, no other token wins.
+        elsewhere = 4.0 * (1.0 - ops.expand_dims(other, axis=1))
+        best = ops.max(cosines - elsewhere, axis=-1, keepdims=True)
+        # TensorFlow would make a sum here a `BiasAdd`, which LiteRT has not.
+        none = NOTHING * (1.0 - ops.expand_dims(own, axis=-1))
+        shares = ops.softmax(ops.subtract(weights, none), axis=1)
+        means.append(ops.sum(shares * best, axis=1))
+    means = ops.concatenate(means, axis=-1)
+    return means, dense(UNITS, activation="relu", name="matched")(means)
 
 
 def _masks(token_ids, padding_mask, separators):

@@ -8,6 +8,7 @@ import numpy as np
 from keras_distill._checks import check_integer
 from keras_distill.students._inputs import divide_by_count
 from keras_distill.students._inputs import embedded_sum
+from keras_distill.students._inputs import main_axes
 from keras_distill.students._inputs import token_inputs
 from keras_distill.students.base import WIDEST
 from keras_distill.students.base import Student
@@ -44,6 +45,10 @@ class Static(Student):
     def __post_init__(self):
         super().__post_init__()
         check_integer("width", self.width, 1, WIDEST)
+
+    def starts_from(self, teacher):
+        """Whether it does: from its vectors of tokens."""
+        return teacher is not None
 
     def of_vectors(self, task, teacher):
         width = min(self.width, task.num_outputs)
@@ -130,14 +135,7 @@ def start(vectors, counts, width):
         Arora et al., 2017, https://openreview.net/forum?id=SyK00v5xx,
         algorithm 1 (the weights).
     """
-    vectors = np.asarray(vectors, "float64")
-    asked = np.isfinite(vectors).all(axis=1)
-    centred = vectors[asked] - vectors[asked].mean(axis=0)
-    # Eigenvectors of a small matrix, not the singular ones of a long one.
-    _, axes = np.linalg.eigh(centred.T @ centred)
-    turn = axes[:, ::-1][:, :width].T
+    table, turn = main_axes(vectors, width)
     share = counts / max(counts.sum(), 1)
-    table = np.zeros((len(vectors), width))
-    table[asked] = centred @ turn.T
-    table *= (HALVED / (HALVED + share))[:, None]
-    return table.astype("float32"), turn.astype("float32")
+    weights = (HALVED / (HALVED + share)).astype("float32")
+    return table * weights[:, None], turn

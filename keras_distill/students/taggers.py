@@ -9,6 +9,7 @@ from keras_distill.students._inputs import embed
 from keras_distill.students._inputs import head
 from keras_distill.students._inputs import token_inputs
 from keras_distill.students.mean_pooled import encoder_states
+from keras_distill.students.mean_pooled import freeze_pooler
 
 DILATIONS = (1, 2, 4, 1)
 
@@ -181,6 +182,7 @@ def token_classifier(backbone, num_tags, dropout=0.1, name="token_classifier"):
     check_integer("num_tags", num_tags, minimum=1)
     check_dropout(dropout)
     inputs, x = encoder_states(backbone)
+    freeze_pooler(backbone)
     dtype = backbone.dtype_policy
     logits = head(x, num_tags, dropout, dtype)
     return keras.Model(inputs, logits, name=name)

@@ -35,7 +35,9 @@ class TextCNN(TokenStudent):
     ngram_buckets: int | None = None
 
     title = "TextCNN"
-    with_pretrained = PRETRAINED
+    with_pretrained = types.MappingProxyType(
+        {**PRETRAINED, "embeddings": "vectors"}
+    )
     # New embeddings know nothing of word pairs that few texts hold; a table of
     # n-grams tells them apart at once, as a linear model does.
     with_embedded = types.MappingProxyType({"ngram_buckets": 2**14})

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_distill import _files
 from keras_distill.students.mean_pooled import encoder_states
+from keras_distill.students.mean_pooled import freeze_pooler
 
 POOLINGS = ("mean", "cls", "max")
 # What sentence-transformers writes in `modules.json`, by the last word.
@@ -66,6 +67,7 @@ def classifier(preset, num_outputs):
         # Of other modules the encoder alone is a start to be trained on.
         pooling = "mean"
     vectors = pooled(backbone, pooling)
+    freeze_pooler(backbone)
     head = keras.layers.Dense(num_outputs, dtype="float32", name="logits")
     return keras.Model(
         vectors.input, head(vectors.output), name="vectors_classifier"

@@ -4,14 +4,19 @@ import functools
 
 import keras
 import keras_hub
+import numpy as np
 
+from keras_distill import _files
 from keras_distill import _pairs
 from keras_distill import data
 from keras_distill import students
 from keras_distill._checks import check_integer
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
+from keras_distill._layers import backbones
+from keras_distill.students._inputs import teacher_table
 from keras_distill.tasks import counts
+from keras_distill.tasks import embedders
 from keras_distill.tasks import kept_texts
 from keras_distill.tasks import presets
 from keras_distill.tasks.base import PARTS
@@ -20,6 +25,7 @@ from keras_distill.tasks.base import Task
 
 EMBEDDED, SMOKE = (2, 128), (1, 32)
 NGRAM_BUCKETS = 2**16
+_TOKEN_VECTORS = {}
 
 
 class TextTask(Task):
@@ -189,6 +195,56 @@ class TextTask(Task):
             separators = tokenizer.start_token_id, tokenizer.end_token_id
             student = students.siamese(student, separators)
         return self._finished(student)
+
+    @staticmethod
+    def embedder(teacher):
+        """A teacher as a model of one vector for each text, or None.
+
+        Args:
+            teacher: `keras.Model`; None is returned unless it is an encoder
+                of KerasHub, or around one.
+        """
+        found = backbones(teacher, "token_embedding")
+        return embedders.pooled(found[0][1]) if len(found) == 1 else None
+
+    def token_vectors(self, teacher):
+        """What a teacher says of each token alone, and how often it occurs.
+
+        Of a teacher of pairs its table: what it says is of two texts, and
+        which words are the same is better told by what they are made of.
+
+        Args:
+            teacher: `keras.Model`.
+
+        Returns:
+            Pair of arrays, `[vocabulary, dimensions]` and `[vocabulary]`, or
+            None where no vectors are a start.
+        """
+        embedder, occurring = self.embedder(teacher), self._occurring
+        if embedder is None:
+            return None
+        if self.sides == 2:
+            return teacher_table(teacher), occurring
+        # Half a minute of work, for each student that is built.
+        known = _files.content_hash([*embedder.get_weights(), occurring])
+        if known not in _TOKEN_VECTORS:
+            _TOKEN_VECTORS.clear()
+            _TOKEN_VECTORS[known] = embedders.token_vectors(
+                embedder,
+                self.preprocessor.tokenizer,
+                list(self.encoded["train"].inputs),
+                occurring,
+            )
+        return _TOKEN_VECTORS[known], occurring
+
+    @property
+    def _occurring(self):
+        """Integer array `[vocabulary]`, how often each token is in the text."""
+        rows = self.taught().inputs
+        return np.bincount(
+            rows["token_ids"][rows["padding_mask"] > 0],
+            minlength=self.preprocessor.tokenizer.vocabulary_size(),
+        )
 
     def last_layer(self):
         """What ends every model of the task, a layer without weights, or None.

@@ -212,6 +212,9 @@ class TokenClassification(TextTask):
     def student_model(self, student, teacher):
         return self._finished(student.of_tokens(self, teacher))
 
+    def token_vectors(self, teacher):
+        """None: the tag of a word is up to those around it."""
+
     def last_layer(self):
         """Adds the logarithm of each tag's share: nine of ten words have O."""
         labels = self.encoded["train"].labels

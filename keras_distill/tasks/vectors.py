@@ -6,7 +6,6 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_distill import _files
 from keras_distill import data
 from keras_distill import losses
 from keras_distill._errors import UsageError
@@ -18,7 +17,6 @@ from keras_distill.tasks.of_texts import TextTask
 
 # By so much the cosine of an export's vector with the model's may fall short.
 TOLERANCE = 0.02
-_TOKEN_VECTORS = {}
 
 
 class TextVectors(TextTask):
@@ -229,28 +227,10 @@ class TextVectors(TextTask):
         """The model of a `students.Student` that makes vectors."""
         return self.for_inputs(student.of_vectors(self, teacher))
 
-    def token_vectors(self, teacher):
-        """What the teacher says of each token, and how often it occurs.
-
-        Args:
-            teacher: `keras.Model`.
-
-        Returns:
-            Pair of arrays, `[vocabulary, dimensions]` and `[vocabulary]`.
-        """
-        rows = self.taught().inputs
-        vocabulary = self.preprocessor.tokenizer.vocabulary_size()
-        counts = np.bincount(
-            rows["token_ids"][rows["padding_mask"] > 0], minlength=vocabulary
-        )
-        # Half a minute of work, for each student that is built.
-        known = _files.content_hash([*teacher.get_weights(), counts])
-        if known not in _TOKEN_VECTORS:
-            _TOKEN_VECTORS.clear()
-            _TOKEN_VECTORS[known] = embedders.token_vectors(
-                teacher, self.preprocessor.tokenizer, list(rows), counts
-            )
-        return _TOKEN_VECTORS[known], counts
+    @staticmethod
+    def embedder(teacher):
+        """The teacher itself."""
+        return teacher
 
     def embedded_teacher(self, smoke=False):
         """An encoder that knows nothing: for `--smoke` alone."""

@@ -198,9 +198,10 @@ class Learning:
         depth: Layers of the student conv_net, 6 n + 2. auto: 8.
         embeddings: Where those of text_cnn, bilstm and ngram start. random: new
             ones. teacher: a copy of the teacher's, as wide as there; width is
-            then that of filters, states or n-grams alone. auto: new ones for
-            ngram and with the embedded teacher; else the teacher's, in 128
-            columns where it has more.
+            then that of filters, states or n-grams alone. vectors: what the
+            teacher says of each token alone. auto: new ones with the embedded
+            teacher; else vectors, and for bilstm the teacher's, both in 128
+            columns where there are more.
         embedding_rank: Columns of the table of embeddings of text_cnn, bilstm
             and ngram, which a linear map then widens: smaller files, faster
             steps. None: a whole table.
@@ -227,7 +228,7 @@ class Learning:
 
     width: int | Auto = AUTO
     depth: int | Auto = AUTO
-    embeddings: Literal["auto", "random", "teacher"] = "auto"
+    embeddings: Literal["auto", "random", "teacher", "vectors"] = "auto"
     embedding_rank: int | None = None
     buckets: int | Auto = AUTO
     ngram_buckets: int | None | Auto = AUTO

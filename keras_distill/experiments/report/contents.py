@@ -75,7 +75,7 @@ def build(outcome, task, teacher, files, folder, about):
         "exports": files,
         "settings": about.settings,
         "students": {
-            name: _student(cells[0].cell.student)
+            name: _student(cells[0].cell.student, teacher.model)
             for name, cells in results.by_student(finished)
         },
         "seconds": folder.seconds(),
@@ -152,6 +152,13 @@ def measured(found, task, about):
         f"{name}: trained, and exported, under the rounding of an {how} file."
         for name, student in found["students"].items()
         if (how := student["quantization"])
+    ]
+    told += [
+        f"{name}: starts from weights of the teacher's in every arm, with "
+        "labels alone, too. What it knows from there is no difference between "
+        "the arms."
+        for name, student in found["students"].items()
+        if student["starts_from_teacher"]
     ]
     if about.labels is not None:
         told.insert(
@@ -250,9 +257,12 @@ def _floor(floor, task):
     return task.named(told)
 
 
-def _student(student):
+def _student(student, teacher):
     names = ("epochs", "batch_size", "learning_rate", "quantization")
-    return {name: getattr(student, name) for name in names}
+    return {
+        **{name: getattr(student, name) for name in names},
+        "starts_from_teacher": student.starts_from(teacher),
+    }
 
 
 def _teacher(task, teacher, files):
