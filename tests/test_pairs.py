@@ -312,6 +312,28 @@ def test_litert_files_of_siamese_students(task, tmp_path, kind, quantization):
     np.testing.assert_allclose(found, expected, atol=bound)
 
 
+@pytest.mark.large
+def test_an_int8_file_still_weighs_tokens(task, tmp_path):
+    student = students.siamese(kinds()["text_cnn"], (START, END))
+    random = np.random.default_rng(0)
+    for layer in (
+        student.get_layer("encoder").get_layer("token_embedding"),
+        student.get_layer("importance"),
+    ):
+        layer.set_weights([random.normal(size=w.shape) for w in layer.weights])
+    means = keras.Model(student.inputs, student.get_layer("matched").input)
+    rows = task.encoded["train"].inputs
+    path = tmp_path / "student.tflite"
+    kd.export.litert(
+        means, path, "int8", examples=rows, calibration=rows, min_agreement=0
+    )
+    (found,) = LiteRTModel(path).predict(rows).values()
+    # Without the weights all means of a text are one.
+    expected = means.predict(rows, verbose=0)
+    assert expected.std(axis=1).mean() > 0.1
+    np.testing.assert_allclose(found, expected, atol=0.15)
+
+
 @pytest.mark.parametrize("columns", sources.PAIRS)
 def test_columns_of_pairs_are_known_by_their_names(tmp_path, columns):
     for part in ("train", "dev", "test"):

@@ -8,8 +8,9 @@ from keras import ops
 from keras_distill.students._inputs import token_inputs
 
 # In how many ways the tokens of a text are weighed, the units that read what
-# comes of it, and what no token weighs.
-WEIGHINGS, UNITS, NOTHING = 8, 32, 1e4
+# comes of it, and by how much less other tokens weigh: no more than leaves an
+# int8 file steps for the weights themselves.
+WEIGHINGS, UNITS, LESS = 8, 32, 30.0
 
 
 def siamese(model, separators, name=None):
@@ -98,12 +99,12 @@ def _matched(tokens, masks, dtype):
     masks = [ops.cast(mask, cosines.dtype) for mask in masks]
     means = []
     for own, other in (masks, masks[::-1]):
-        # A cosine is at least -1: below that, no other token wins.
-        elsewhere = 4.0 * (1.0 - ops.expand_dims(other, axis=1))
+        # A cosine is at least -1: no token elsewhere is nearer.
+        elsewhere = 2.0 * (1.0 - ops.expand_dims(other, axis=1))
         best = ops.max(cosines - elsewhere, axis=-1, keepdims=True)
         # TensorFlow would make a sum here a `BiasAdd`, which LiteRT has not.
-        none = NOTHING * (1.0 - ops.expand_dims(own, axis=-1))
-        shares = ops.softmax(ops.subtract(weights, none), axis=1)
+        less = LESS * (1.0 - ops.expand_dims(own, axis=-1))
+        shares = ops.softmax(ops.subtract(weights, less), axis=1)
         means.append(ops.sum(shares * best, axis=1))
     means = ops.concatenate(means, axis=-1)
     return means, dense(UNITS, activation="relu", name="matched")(means)
