@@ -129,6 +129,14 @@ def test_a_teacher_without_tokens_leaves_new_embeddings(task, known):
     assert not student.starts_from(other)
 
 
+def test_an_encoder_without_a_mask_gives_its_table(task):
+    vocabulary = task.preprocessor.tokenizer.vocabulary_size()
+    unmasked = keras_hub.models.FNetBackbone(vocabulary, 1, 6, 8)
+    student = students.TextCNN(embeddings="vectors", width=4)
+    assert student.table(task, unmasked) == (unmasked, None)
+    assert student.starts_from(unmasked)
+
+
 def test_who_starts_from_a_teacher(teacher):
     found = {
         students.TextCNN(): False,

@@ -202,10 +202,12 @@ class TextTask(Task):
 
         Args:
             teacher: `keras.Model`; None is returned unless it is an encoder
-                of KerasHub, or around one.
+                of KerasHub that is told what is padding, or around one.
         """
         found = backbones(teacher, "token_embedding")
-        return embedders.pooled(found[0][1]) if len(found) == 1 else None
+        if len(found) != 1 or "padding_mask" not in found[0][1].input:
+            return None
+        return embedders.pooled(found[0][1])
 
     def token_vectors(self, teacher):
         """What a teacher says of each token alone, and how often it occurs.
