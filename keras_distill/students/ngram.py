@@ -39,7 +39,7 @@ class NGram(TokenStudent):
     learning_rate: float = 5e-3
 
     title = "NGram"
-    # Its sum is mapped to its width as it is.
+    # Tokens' vectors are added to those of n-grams, of the same width.
     widens = False
     with_pretrained = types.MappingProxyType({"embeddings": "vectors"})
 
