@@ -84,9 +84,6 @@ def test_a_table_has_no_more_columns_than_the_teacher(task, teacher):
     table, rank = students.TextCNN(embeddings="vectors").table(task, teacher)
     assert table.shape[1] == 12
     assert rank is None
-    for width, columns in ((8, 8), (16, 12)):
-        student = students.NGram(embeddings="vectors", width=width, buckets=8)
-        assert student.table(task, teacher)[0].shape[1] == columns
 
 
 def test_a_pair_and_a_tag_start_from_the_table(task, teacher, backbone):

@@ -281,8 +281,7 @@ class TokenStudent(Student):
             # Two maps in a row learn faster than one; a pair would pay twice.
             if self.widens and task.sides == 1:
                 return centred(vectors), narrow
-            columns = rank or (AUTO_RANK if self.widens else self.width)
-            return main_axes(vectors, min(columns, width))[0], None
+            return main_axes(vectors, min(rank or AUTO_RANK, width))[0], None
         vocabulary = task.preprocessor.tokenizer.vocabulary_size()
         return (vocabulary, self.width), rank
 

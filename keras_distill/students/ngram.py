@@ -39,7 +39,7 @@ class NGram(TokenStudent):
     learning_rate: float = 5e-3
 
     title = "NGram"
-    # Tokens' vectors are added to those of n-grams, of the same width.
+    # A map to its width follows in any case.
     widens = False
     with_pretrained = types.MappingProxyType({"embeddings": "vectors"})
 

@@ -200,8 +200,8 @@ class Learning:
             ones. teacher: a copy of the teacher's, as wide as there; width is
             then that of filters, states or n-grams alone. vectors: what the
             teacher says of each token alone. auto: new ones with the embedded
-            teacher; else vectors, and for bilstm the teacher's, in 128 columns
-            where there are more, and for ngram as many as width.
+            teacher; else vectors, and for bilstm the teacher's, both in 128
+            columns where there are more.
         embedding_rank: Columns of the table of embeddings of text_cnn, bilstm
             and ngram, which a linear map then widens: smaller files, faster
             steps. None: a whole table.
