@@ -82,6 +82,16 @@ def divide_by_count(total, count):
     return total * root * root
 
 
+def encoder_of(teacher):
+    """The one backbone with a table of tokens in a model, or None.
+
+    Args:
+        teacher: `keras.Model`, or anything else, in which there is none.
+    """
+    found = backbones(teacher, "token_embedding")
+    return found[0][1] if len(found) == 1 else None
+
+
 def teacher_table(teacher):
     """A copy of the table of tokens of the one encoder in a model.
 

@@ -11,11 +11,10 @@ from keras_distill import taps
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
 from keras_distill._checks import check_learning_rate
-from keras_distill._layers import backbones
 from keras_distill.quantization import QuantizationAware
 from keras_distill.students._inputs import centred
+from keras_distill.students._inputs import encoder_of
 from keras_distill.students._inputs import main_axes
-from keras_distill.students._inputs import teacher_table
 
 # What the tasks need that call a method.
 KINDS = {
@@ -262,28 +261,32 @@ class TokenStudent(Student):
 
     def starts_from(self, teacher):
         """Whether its table of tokens does."""
-        found = backbones(teacher, "token_embedding")
-        return self.embeddings != "random" and len(found) == 1
+        return self.embeddings != "random" and encoder_of(teacher) is not None
 
     def table(self, task, teacher):
         """The embeddings and the rank that the functions take."""
         rank = self.embedding_rank
         if self.embeddings == "teacher":
             return teacher, rank
-        if self.starts_from(teacher):
-            asked = self.embeddings == "vectors"
-            found = task.token_vectors(teacher) if asked else None
-            vectors = teacher_table(teacher) if found is None else found[0]
-            width = vectors.shape[1]
-            narrow = rank or (AUTO_RANK if width > AUTO_RANK else None)
-            if found is None:
-                return teacher, narrow
-            # Two maps in a row learn faster than one; a pair would pay twice.
-            if self.widens and task.sides == 1:
-                return centred(vectors), narrow
-            return main_axes(vectors, min(rank or AUTO_RANK, width))[0], None
-        vocabulary = task.preprocessor.tokenizer.vocabulary_size()
-        return (vocabulary, self.width), rank
+        if not self.starts_from(teacher):
+            vocabulary = task.preprocessor.tokenizer.vocabulary_size()
+            return (vocabulary, self.width), rank
+        asked = self.embeddings == "vectors"
+        found = task.token_vectors(teacher) if asked else None
+        if found is None:
+            table = encoder_of(teacher).token_embedding.embeddings
+            return teacher, self._rank(table.shape[1])
+        vectors, _ = found
+        width = vectors.shape[1]
+        # Two maps in a row learn faster than one; a pair would pay twice.
+        if self.widens and task.sides == 1:
+            return centred(vectors), self._rank(width)
+        return main_axes(vectors, min(rank or AUTO_RANK, width))[0], None
+
+    def _rank(self, width):
+        """What was chosen, or what narrows a table of so many columns."""
+        narrow = AUTO_RANK if width > AUTO_RANK else None
+        return self.embedding_rank or narrow
 
 
 def as_student(value):

@@ -13,7 +13,7 @@ from keras_distill import students
 from keras_distill._checks import check_integer
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
-from keras_distill._layers import backbones
+from keras_distill.students._inputs import encoder_of
 from keras_distill.students._inputs import teacher_table
 from keras_distill.tasks import counts
 from keras_distill.tasks import embedders
@@ -204,10 +204,10 @@ class TextTask(Task):
             teacher: `keras.Model`; None is returned unless it is an encoder
                 of KerasHub that is told what is padding, or around one.
         """
-        found = backbones(teacher, "token_embedding")
-        if len(found) != 1 or "padding_mask" not in found[0][1].input:
+        encoder = encoder_of(teacher)
+        if encoder is None or "padding_mask" not in encoder.input:
             return None
-        return embedders.pooled(found[0][1])
+        return embedders.pooled(encoder)
 
     def token_vectors(self, teacher):
         """What a teacher says of each token alone, and how often it occurs.
@@ -222,9 +222,10 @@ class TextTask(Task):
             Pair of arrays, `[vocabulary, dimensions]` and `[vocabulary]`, or
             None where no vectors are a start.
         """
-        embedder, occurring = self.embedder(teacher), self._occurring
+        embedder = self.embedder(teacher)
         if embedder is None:
             return None
+        occurring = self._occurring
         if self.sides == 2:
             return teacher_table(teacher), occurring
         # Half a minute of work, for each student that is built.
