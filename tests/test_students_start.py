@@ -1,5 +1,6 @@
 """Where students start: the vectors that a teacher has of each token alone."""
 
+import keras
 import keras_hub
 import numpy as np
 import pytest
@@ -29,6 +30,16 @@ def backbone(task):
 @pytest.fixture(scope="module")
 def teacher(backbone, task):
     return keras_hub.models.BertTextClassifier(backbone, task.num_outputs)
+
+
+def of_pairs(task):
+    """The task of pairs of its texts with themselves."""
+    text = task.splits.train
+    both = data.TextDataset([(a, a) for a in text.texts], text.labels)
+    return tasks.PairClassification.from_texts(
+        data.TextSplits(both, both, both, task.splits.label_names),
+        task.preprocessor,
+    )
 
 
 def of_token(backbone, tokenizer, token):
@@ -80,6 +91,84 @@ def test_a_table_is_what_the_teacher_says_of_each_token(
         np.testing.assert_allclose(found, nearest, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"embeddings": "vectors", "embedding_rank": 6},
+        {"embeddings": "teacher"},
+        {"embeddings": "teacher", "embedding_rank": 6},
+    ],
+)
+def test_ngrams_ship_a_table_as_wide_as_they_are(task, teacher, options):
+    student = students.NGram(width=4, buckets=64, **options)
+    model = student.build(task, teacher)
+    for weight in model.weights:
+        weight.assign(keras.random.normal(weight.shape, seed=len(weight.path)))
+    small = student.finished(model, task)
+    rows = task.encoded["dev"].inputs
+    expected = model.predict(rows, verbose=0)
+    assert np.ptp(expected) > 0.1
+    np.testing.assert_allclose(
+        small.predict(rows, verbose=0), expected, rtol=1e-4, atol=1e-5
+    )
+    tokens = task.preprocessor.tokenizer.vocabulary_size()
+    (table,) = (
+        weight.shape
+        for weight in small.weights
+        if weight.path.endswith("token_embedding/embeddings")
+    )
+    assert table == (tokens, 4)
+    assert small.count_params() < model.count_params()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"embedding_rank": 2}, {"quantization": "int4", "embedding_rank": 6}],
+)
+def test_ngrams_keep_a_map_that_saves_or_that_was_rounded(
+    task, teacher, options
+):
+    student = students.NGram(
+        embeddings="vectors", width=4, buckets=64, **options
+    )
+    model = student.made(task, teacher)
+    assert student.finished(model, task) is model
+
+
+def test_a_cell_keeps_what_ships(task, teacher, tmp_path):
+    compare(
+        task,
+        tiny_text.teacher(task, teacher),
+        {
+            "small": students.NGram(
+                embeddings="vectors", width=4, buckets=64, epochs=1
+            )
+        },
+        tmp_path,
+        recipes=[recipes.hard(), recipes.kd()],
+        seeds=1,
+        export=False,
+        html=False,
+    )
+    tokens = task.preprocessor.tokenizer.vocabulary_size()
+    for cell in (tmp_path / "cells").glob("small*"):
+        model = keras.models.load_model(cell / "student.keras", compile=False)
+        table = model.get_layer("token_embedding").embeddings
+        assert table.shape == (tokens, 4)
+        with np.load(cell / "predictions.npz") as held:
+            logits = model.predict(task.encoded["test"].inputs, verbose=0)
+            np.testing.assert_allclose(held["test_logits"], logits, atol=1e-5)
+
+
+def test_ngrams_of_pairs_keep_the_columns_that_they_compare(task, teacher):
+    pairs = of_pairs(task)
+    student = students.NGram(
+        embeddings="vectors", embedding_rank=6, width=4, buckets=64
+    )
+    model = student.build(pairs, teacher)
+    assert student.finished(model, pairs) is model
+
+
 def test_a_table_has_no_more_columns_than_the_teacher(task, teacher):
     table, rank = students.TextCNN(embeddings="vectors").table(task, teacher)
     assert table.shape[1] == 12
@@ -88,12 +177,7 @@ def test_a_table_has_no_more_columns_than_the_teacher(task, teacher):
 
 def test_a_pair_and_a_tag_start_from_the_table(task, teacher, backbone):
     whole = np.asarray(backbone.token_embedding.embeddings)
-    text = task.splits.train
-    both = data.TextDataset([(a, a) for a in text.texts], text.labels)
-    pairs = tasks.PairClassification.from_texts(
-        data.TextSplits(both, both, both, task.splits.label_names),
-        task.preprocessor,
-    )
+    pairs = of_pairs(task)
     student = students.TextCNN(embeddings="vectors", embedding_rank=12)
     table, rank = student.table(pairs, teacher)
     centred = whole - whole.mean(axis=0)

@@ -202,7 +202,8 @@ class Bench:
             of no use.
         """
         task, trained = self.task, self.fit(cell, watcher)
-        student, best = trained.student, trained.best
+        best = trained.best
+        student = cell.student.finished(trained.student, task)
         result = {
             "labels": trained.labels,
             "texts": trained.texts,

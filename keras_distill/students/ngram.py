@@ -17,6 +17,9 @@ from keras_distill.students._ngrams import check_ngrams
 from keras_distill.students._ngrams import ngram_sum
 from keras_distill.students.base import TokenStudent
 
+TABLE = "token_embedding/embeddings"
+MAPS = "token_projection", "token_map"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NGram(TokenStudent):
@@ -54,6 +57,29 @@ class NGram(TokenStudent):
             buckets=self.buckets,
             width=self.width,
         )
+
+    def finished(self, model, task):
+        # From the table to the mean all is linear. Training gains by the
+        # columns that a map narrows; a file does not. Of a pair they are
+        # compared with those of the other text, too.
+        weights = {weight.path: weight for weight in model.weights}
+        (table,) = (path for path in weights if path.endswith(TABLE))
+        wide = weights[table].shape[1] > self.width
+        if self.quantization is not None or task.sides > 1 or not wide:
+            return model
+        narrowed = weights[table]
+        for name in MAPS:
+            for path in weights:
+                if name in path.split("/"):
+                    narrowed = ops.matmul(narrowed, weights[path])
+        plain = dataclasses.replace(
+            self, embeddings="random", embedding_rank=None
+        )
+        small = plain.build(task, None)
+        for weight in small.weights:
+            known = narrowed if weight.path == table else weights[weight.path]
+            weight.assign(known)
+        return small
 
 
 def ngram(  # noqa: PLR0913 - What the two tables are, and what follows them.
@@ -130,7 +156,7 @@ def ngram(  # noqa: PLR0913 - What the two tables are, and what follows them.
     )
     if x.shape[-1] != width:
         x = keras.layers.Dense(
-            width, use_bias=False, dtype=dtype, name="token_map"
+            width, use_bias=False, dtype=dtype, name=MAPS[1]
         )(x)
     total, ngrams = ngram_sum(
         token_ids, padding_mask, buckets, width, orders, dtype
