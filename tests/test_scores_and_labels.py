@@ -341,6 +341,17 @@ def test_copied_layers_keep_the_unit(kind):
     np.testing.assert_allclose(student(inputs), teacher(inputs), rtol=1e-5)
 
 
+def test_ngrams_ship_the_unit_in_a_narrow_table(kind):
+    task = make(kind)
+    teacher = task.embedded_teacher(smoke=True)
+    student = kd.students.NGram(width=4, buckets=64, embeddings="vectors")
+    model = student.build(task, teacher)
+    small = student.finished(model, task)
+    assert small.count_params() < model.count_params()
+    inputs = task.examples(4)
+    np.testing.assert_allclose(small(inputs), model(inputs), rtol=1e-5)
+
+
 @pytest.mark.large
 def test_a_correlation_may_be_negative_and_zero(tmp_path):
     """A teacher that is always wrong, and one that says the same to all."""

@@ -378,6 +378,15 @@ def test_other_students_make_vectors(bench, kind):
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-4)
 
 
+def test_ngrams_ship_a_narrow_table(bench):
+    student = students.NGram(width=4, buckets=64, embeddings="vectors")
+    model = student.build(bench.task, bench.teacher.model)
+    small = student.finished(model, bench.task)
+    assert small.count_params() < model.count_params()
+    rows = bench.task.encoded["dev"].inputs
+    np.testing.assert_allclose(small(rows), model(rows), atol=1e-5)
+
+
 def test_fewer_layers_start_as_the_teacher(bench):
     model = students.Shrink(layers=1).build(bench.task, bench.teacher.model)
     rows = bench.task.encoded["dev"].inputs
