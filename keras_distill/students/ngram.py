@@ -17,8 +17,9 @@ from keras_distill.students._ngrams import check_ngrams
 from keras_distill.students._ngrams import ngram_sum
 from keras_distill.students.base import TokenStudent
 
+# Paths of what `ngram` makes: the table of tokens, and what may follow it.
 TABLE = "token_embedding/embeddings"
-MAPS = "token_projection", "token_map"
+MAPS = "token_projection/kernel", "token_map/kernel"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,22 +63,21 @@ class NGram(TokenStudent):
         # From the table to the mean all is linear. Training gains by the
         # columns that a map narrows; a file does not. Of a pair they are
         # compared with those of the other text, too.
-        weights = {weight.path: weight for weight in model.weights}
-        (table,) = (path for path in weights if path.endswith(TABLE))
-        wide = weights[table].shape[1] > self.width
-        if self.quantization is not None or task.sides > 1 or not wide:
+        if self.quantization is not None or task.sides > 1:
             return model
-        narrowed = weights[table]
-        for name in MAPS:
-            for path in weights:
-                if name in path.split("/"):
-                    narrowed = ops.matmul(narrowed, weights[path])
+        weights = {weight.path: weight for weight in model.weights}
+        table = weights[TABLE]
+        if table.shape[1] <= self.width:
+            return model
+        for path in MAPS:
+            if path in weights:
+                table = ops.matmul(table, weights[path])
         plain = dataclasses.replace(
             self, embeddings="random", embedding_rank=None
         )
         small = plain.build(task, None)
         for weight in small.weights:
-            known = narrowed if weight.path == table else weights[weight.path]
+            known = table if weight.path == TABLE else weights[weight.path]
             weight.assign(known)
         return small
 
@@ -156,7 +156,7 @@ def ngram(  # noqa: PLR0913 - What the two tables are, and what follows them.
     )
     if x.shape[-1] != width:
         x = keras.layers.Dense(
-            width, use_bias=False, dtype=dtype, name=MAPS[1]
+            width, use_bias=False, dtype=dtype, name="token_map"
         )(x)
     total, ngrams = ngram_sum(
         token_ids, padding_mask, buckets, width, orders, dtype
