@@ -1,5 +1,7 @@
 """Where students start: the vectors that a teacher has of each token alone."""
 
+import dataclasses
+
 import keras
 import keras_hub
 import numpy as np
@@ -156,6 +158,26 @@ def test_a_cell_keeps_what_ships(task, teacher, tmp_path):
         with np.load(cell / "predictions.npz") as held:
             logits = model.predict(task.encoded["test"].inputs, verbose=0)
             np.testing.assert_allclose(held["test_logits"], logits, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [students.TextCNN, students.BiLSTM])
+@pytest.mark.parametrize("pair", [False, True])
+def test_no_student_ships_the_map_that_widens(task, teacher, kind, pair):
+    held = of_pairs(task) if pair else task
+    student = kind(embeddings="teacher", embedding_rank=6, width=4)
+    model = student.build(held, teacher)
+    small = student.finished(model, held)
+    assert small.count_params() < model.count_params() - 6 * 12
+    rows = held.encoded["dev"].inputs
+    np.testing.assert_allclose(
+        small.predict(rows, verbose=0),
+        model.predict(rows, verbose=0),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    rounded = dataclasses.replace(student, quantization="int4")
+    model = rounded.made(held, teacher)
+    assert rounded.finished(model, held) is model
 
 
 def test_ngrams_of_pairs_keep_the_columns_that_they_compare(task, teacher):

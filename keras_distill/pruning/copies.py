@@ -69,8 +69,35 @@ class Copy:
         return graph.is_graph(layer) and self.enters(layer)
 
     def cloned(self, model, **arguments):
-        """`keras.models.clone_model`, unless a layer becomes several."""
-        return keras.models.clone_model(model, **arguments)
+        """`keras.models.clone_model`, with `parts` in the place of a layer."""
+        if not isinstance(model, keras.Sequential):
+            return keras.models.clone_model(
+                model, call_function=self._call, **arguments
+            )
+        copies = [arguments["clone_function"](layer) for layer in model.layers]
+        parts = [part for copy in copies for part in self.parts(copy)]
+        if parts == copies:
+            return keras.models.clone_model(model, **arguments)
+        (x,) = model.inputs
+        x = keras.Input(batch_shape=x.shape, dtype=x.dtype, name=x.name)
+        return keras.Sequential([x, *parts], name=model.name)
+
+    def _call(self, copy, *args, **kwargs):
+        parts = self.parts(copy)
+        if parts == [copy]:
+            return copy(*args, **kwargs)
+        x, *others = args
+        for part in parts[:-1]:
+            x = part(x)
+        return parts[-1](x, *others, **kwargs) if parts else x
+
+    def parts(self, copy):
+        """The layers that are called, one after the other, where one was.
+
+        Args:
+            copy: What `changed` gave, for a layer with one input.
+        """
+        return [copy]
 
     def enters(self, model):
         """Whether a model in a model is copied layer by layer."""

@@ -74,22 +74,9 @@ class _Factorised(Copy):
         self._rank, self._narrow = rank, {}
         self.known = set()
 
-    def cloned(self, model, **arguments):
-        if isinstance(model, keras.Sequential):
-            return self._sequence(model, **arguments)
-        return super().cloned(model, call_function=self._call, **arguments)
-
-    def _sequence(self, model, clone_function):
-        (x,) = model.inputs
-        parts = [keras.Input(batch_shape=x.shape, dtype=x.dtype, name=x.name)]
-        for copy in map(clone_function, model.layers):
-            before = self._narrow.get(id(copy))
-            parts += [copy] if before is None else [before, copy]
-        return keras.Sequential(parts, name=model.name)
-
-    def _call(self, copy, x, *args, **kwargs):
+    def parts(self, copy):
         before = self._narrow.get(id(copy))
-        return copy(x if before is None else before(x), *args, **kwargs)
+        return [copy] if before is None else [before, copy]
 
     def changed(self, layer, config):
         if type(layer) not in KINDS or layer.quantization_mode is not None:

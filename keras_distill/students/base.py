@@ -7,6 +7,7 @@ from collections.abc import Callable
 import keras
 
 from keras_distill import _kinds
+from keras_distill import pruning
 from keras_distill import taps
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
@@ -272,6 +273,14 @@ class TokenStudent(Student):
     def starts_from(self, teacher):
         """Whether its table of tokens does."""
         return self.embeddings != "random" and encoder_of(teacher) is not None
+
+    def finished(self, model, task):
+        """Without the linear map that widens a table, see `pruning.merge`."""
+        del task
+        # What was trained under the rounding of its file must be that file.
+        if self.quantization is not None:
+            return model
+        return pruning.merge(model)
 
     def table(self, task, teacher):
         """The embeddings and the rank that the functions take."""
