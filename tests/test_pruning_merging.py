@@ -50,7 +50,7 @@ def outputs(model):
 
 
 TAKEN = {
-    "dense": lambda: functional(layers.Dense(3, activation="tanh")),
+    "dense": lambda: functional(layers.Dense(3, activation="elu")),
     "convolution": lambda: functional(layers.Conv1D(3, 4, padding="same")),
     "causal": lambda: functional(
         layers.Conv1D(3, 4, padding="causal", dilation_rate=2)
