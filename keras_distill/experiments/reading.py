@@ -23,7 +23,7 @@ def read(chosen, folder):
     kind = chosen.task_kind
     chosen.source.check(kind)
     options = " and ".join(
-        f"`--{name.replace('_', '-')}`" for name in ("data", *kind.options)
+        f"`--{name.replace('_', '-')}`" for name in ("data", *kind.reading)
     )
     with as_usage_error(*LOADING, advice=f"See {options} in `--help`."):
         splits = kind.read_for(chosen)

@@ -50,6 +50,7 @@ class ImageClassification(ClassTask):
     splits_kind = data.ImageSplits
     files = (IMAGES, NAMES)
     options = decides = ("image_size", "augmentation")
+    reading = ("image_size",)
     noun, student = "image", "conv_net"
     cut_learning_rate = 1e-3
     pipeline_tag = "image-classification"

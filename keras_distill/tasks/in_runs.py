@@ -12,6 +12,8 @@ class InRuns:
     # What is learnt of a row, in reports.
     label_noun = "label"
     cut_learning_rate = None  # Of a cut model; None: the teacher's own.
+    # Those of the options that say how a file is read.
+    reading = ()
     # Those of the options that the data decide where they are `"auto"`.
     decides = ()
     # Whether a teacher brings what makes its inputs of the data.

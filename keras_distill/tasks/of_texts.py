@@ -39,10 +39,8 @@ class TextTask(Task):
 
     splits_kind = data.TextSplits
     files = kept_texts.FILES
-    options = (
-        *("text_column", "label_column", "text_pair_column"),
-        *("sequence_length", "vocabulary", "min_count"),
-    )
+    reading = "text_column", "label_column", "text_pair_column"
+    options = (*reading, "sequence_length", "vocabulary", "min_count")
     decides = ("sequence_length",)
     preprocesses, makes_transfer, student = True, True, "text_cnn"
 
