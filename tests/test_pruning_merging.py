@@ -7,6 +7,7 @@ from keras import layers
 
 from keras_distill import pruning
 from keras_distill import students
+from keras_distill.recording import wrap_calls
 
 LENGTH, NARROW, WIDE = 7, 4, 12
 
@@ -188,3 +189,107 @@ def test_students_of_a_low_rank(build, pair):
     np.testing.assert_allclose(
         smaller.predict(rows, verbose=0), expected, rtol=1e-3, atol=1e-3
     )
+
+
+# While a model is trained.
+
+IDS = np.random.default_rng(0).integers(5, 50, (8, 9)).astype("int32")
+ROWS = {
+    "token_ids": IDS,
+    "padding_mask": (np.arange(9) < np.arange(2, 10)[:, None]).astype("int32"),
+}
+
+
+def small(build=students.text_cnn):
+    keras.utils.set_random_seed(0)
+    return build(3, (50, 24), embedding_rank=8)
+
+
+def steps(model, count=3):
+    """Trains on the same rows; what is left, with the draws of dropout."""
+    model.compile("sgd", keras.losses.MeanSquaredError())
+    shape = (len(IDS), *model.output_shape[1:])
+    target = np.ones([n or IDS.shape[1] for n in shape], "float32")
+    for _ in range(count):
+        model.train_on_batch(ROWS, target)
+    return [np.asarray(variable) for variable in model.variables]
+
+
+def is_called(layer, model):
+    """Whether a call of a model comes to one of its layers."""
+    seen = []
+
+    def note(layer, call, *args, **kwargs):
+        seen.append(layer)
+        return call(*args, **kwargs)
+
+    with wrap_calls([layer], note):
+        model(ROWS)
+    return bool(seen)
+
+
+@pytest.mark.parametrize(
+    ("build", "pair"),
+    [
+        (students.text_cnn, False),
+        (students.text_cnn, True),
+        (students.bilstm, False),
+    ],
+)
+def test_the_training_is_the_same(build, pair):
+    models = [small(build) for _ in range(2)]
+    if pair:
+        models = [students.siamese(m, separators=(2, 3)) for m in models]
+        models[1].set_weights(models[0].get_weights())
+    for model in models:
+        dropout = model.get_layer("dropout")
+        dropout.seed_generator.state.assign([3, 4])
+    plain, other = models
+    before = [np.asarray(variable) for variable in plain.variables]
+    expected = steps(plain)
+    with pruning.merged(other):
+        found = steps(other)
+    assert "call" not in vars(other)
+    for start, whole, ours in zip(before, expected, found, strict=True):
+        assert (start != whole).any() or start.size < 4
+        np.testing.assert_allclose(ours, whole, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(
+        other.predict(ROWS, verbose=0),
+        plain.predict(ROWS, verbose=0),
+        rtol=1e-3,
+        atol=1e-5,
+    )
+
+
+def test_the_map_is_not_called_in_the_context_alone():
+    model = small()
+    layer = model.get_layer("token_projection")
+    assert is_called(layer, model)
+    with pruning.merged(model):
+        assert not is_called(layer, model)
+    assert is_called(layer, model)
+
+
+@pytest.mark.parametrize("build", [students.cnn_tagger, students.bilstm_tagger])
+def test_a_map_before_dropout_is_called(build):
+    model = small(build)
+    layer = model.get_layer("token_projection")
+    with pruning.merged(model):
+        assert is_called(layer, model)
+
+
+def test_a_model_with_nothing_to_merge_is_as_it_was():
+    model = students.text_cnn(3, (50, 24))
+    with pruning.merged(model):
+        assert "call" not in vars(model)
+
+
+def test_a_reader_of_two_models_keeps_its_width():
+    """One model merges its map; another one reads what is wide."""
+    reader = layers.Dense(2)
+    narrow, wide = keras.Input((3, NARROW)), keras.Input((3, WIDE))
+    first = keras.Model(narrow, reader(widen()(narrow)))
+    second = keras.Model(wide, reader(wide))
+    inputs = keras.Input((3, NARROW)), keras.Input((3, WIDE))
+    model = keras.Model(inputs, [first(inputs[0]), second(inputs[1])])
+    assert pruning.merge(model) is model

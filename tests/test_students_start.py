@@ -10,9 +10,12 @@ import tiny_text
 
 from keras_distill import compare
 from keras_distill import data
+from keras_distill import pruning
 from keras_distill import recipes
 from keras_distill import students
 from keras_distill import tasks
+from keras_distill.experiments.bench import Bench
+from keras_distill.experiments.cells import Cell
 from keras_distill.students._inputs import has_pooler
 from keras_distill.tasks import embedders
 
@@ -178,6 +181,45 @@ def test_no_student_ships_the_map_that_widens(task, teacher, kind, pair):
     rounded = dataclasses.replace(student, quantization="int4")
     model = rounded.made(held, teacher)
     assert rounded.finished(model, held) is model
+
+
+@pytest.mark.parametrize("name", ["hard", "kd"])
+def test_a_cell_is_trained_without_the_map_and_as_with_it(
+    task, teacher, monkeypatch, name
+):
+    student = students.TextCNN(
+        embeddings="teacher", embedding_rank=6, width=4, epochs=1
+    )
+    recipe = getattr(recipes, name)()
+    cell = Cell(name, name, "CNN", student, "arm", recipe, seed=0)
+    bench = Bench(task, tiny_text.teacher(task, teacher))
+    merged, entered = pruning.merged, []
+
+    def noted(model):
+        entered.append(model.name)
+        return merged(model)
+
+    monkeypatch.setattr(pruning, "merged", noted)
+    found = bench.fit(cell.for_task(task)).student
+    assert entered == ["text_cnn"]
+    monkeypatch.setattr(
+        students.TextCNN, "in_training", students.Student.in_training
+    )
+    plain = bench.fit(cell.for_task(task)).student
+    for ours, whole in zip(found.get_weights(), plain.get_weights()):
+        np.testing.assert_allclose(ours, whole, rtol=1e-3, atol=1e-4)
+
+
+def test_a_cell_with_matches_is_trained_as_it_is(task, teacher, monkeypatch):
+    monkeypatch.setattr(pruning, "merged", None)  # Would fail if called.
+    student = students.BiLSTM(
+        embeddings="teacher", embedding_rank=6, width=4, epochs=1
+    )
+    recipe = recipes.hidden()
+    cell = Cell("h", "h", "BiLSTM", student, "arm", recipe, seed=0)
+    bench = Bench(task, tiny_text.teacher(task, teacher))
+    curves = bench.fit(cell.for_task(task)).curves
+    assert np.isfinite(curves["loss"]).all()
 
 
 def test_ngrams_of_pairs_keep_the_columns_that_they_compare(task, teacher):

@@ -1,5 +1,6 @@
 """A bench: the task and the teacher that cells are trained on."""
 
+import contextlib
 import dataclasses
 import functools
 import time
@@ -171,14 +172,17 @@ class Bench:
         steps = cell.steps(task)
         _compile(model, cell, task, steps)
         start = time.perf_counter()
-        curves = training.fit(
-            model,
-            training.batches(rows, cell.student.batch_size, cell.seed, logits),
-            (cell.student.epochs, steps),
-            # Its score is in the logs before a schedule looks for it there.
-            [best, *cell.recipe.schedule(cell.student.epochs)],
-            watcher,
-        )
+        with self._context(cell, student):
+            curves = training.fit(
+                model,
+                training.batches(
+                    rows, cell.student.batch_size, cell.seed, logits
+                ),
+                (cell.student.epochs, steps),
+                # Its score is in the logs before a schedule looks for it.
+                [best, *cell.recipe.schedule(cell.student.epochs)],
+                watcher,
+            )
         return Trained(
             student=student,
             best=best,
@@ -249,6 +253,12 @@ class Bench:
         known = data.has_label(rows.labels)
         labels[known] = rows.labels[known]
         return rows.with_labels(labels), logits
+
+    def _context(self, cell, student):
+        # What is matched are the states of the model's own layers.
+        if cell.recipe.matches is not None:
+            return contextlib.nullcontext()
+        return cell.student.in_training(student)
 
     def _trained(self, cell, student, logits):
         """What `fit` trains, and the logits that ride in its batches."""

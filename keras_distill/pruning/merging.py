@@ -1,13 +1,15 @@
 """Linear maps multiplied into the layers that read them."""
 
 import collections
+import contextlib
 
 import keras
-import numpy as np
+from keras import ops
 
 from keras_distill._backend import graph_nodes
 from keras_distill.pruning import graph
 from keras_distill.pruning.copies import Copy
+from keras_distill.recording import wrap_calls
 
 # Layers whose first weights, `[..., read, made]`, multiply what they read.
 READERS = (
@@ -51,30 +53,91 @@ def merge(model):
     (1800, 104)
     """
     graph.check_graph(model)
-    found = _maps(model, collections.Counter())
+    found = _maps(model, PASSING)
     return _Merged(found).of(model) if found else model
 
 
-def _maps(model, calls):
-    """Dict from layers, by `id`, to the map that each of them reads."""
-    nodes = graph_nodes(model)
-    readers = collections.defaultdict(list)
-    calls.update(id(node.operation) for node in nodes)
+@contextlib.contextmanager
+def merged(model):
+    """In this context a model computes as `merge` of it would.
+
+    From its own weights, to which all gradients go: the same training in less
+    time, as the product of a map and a kernel is that of two small matrices. A
+    map with dropout behind it stays: of what it gives other values would drop.
+
+    Args:
+        model: Functional or `Sequential` `keras.Model`.
+    """
+    found = _maps(model, ())
+    if not found:
+        yield
+        return
+    copy = _Merged(found)
+    smaller = copy.of(model)
+
+    def run(layer, call, inputs, training=None, mask=None):
+        del layer, call, mask
+        values = [(new, _product(old, by)) for new, old, by in copy.sources]
+        with keras.StatelessScope(values) as scope:
+            outputs = smaller(inputs, training=training)
+        # What a call changes, as dropout's state, is the model's own.
+        for new, old, _ in copy.sources:
+            if not new.trainable:
+                old.assign(scope.get_current_value(new))
+        return outputs
+
+    with wrap_calls([model], run):
+        yield
+
+
+def _product(variable, taken):
+    """The value of a weight, with a map multiplied into it where there is one.
+
+    Of kernels `[..., read, made]` it is the last axis but one.
+    """
+    if taken is None:
+        return variable.value
+    return ops.matmul(taken.value, variable.value)
+
+
+def _maps(model, passing):
+    """Dict from layers, by `id`, to the map that each of them reads.
+
+    Args:
+        model: `keras.Model`.
+        passing: Tuple of kinds of layers that may stand between the two.
+    """
+    graphs = {}
+    _collect(model, graphs)
+    calls = collections.Counter(
+        id(node.operation) for _, nodes in graphs.values() for node in nodes
+    )
     found = {}
-    for node in nodes:
-        for x in node.input_tensors:
-            readers[id(x)].append(node)
-        if graph.is_graph(node.operation):
-            found |= _maps(node.operation, calls)
-    given = {id(x) for x in model.outputs}
-    for node in nodes:
-        if not _is_narrow_map(node.operation):
-            continue
-        held = _readers(node.outputs[0], readers, given)
-        once = [node, *(held or [])]
-        if held and all(calls[id(n.operation)] == 1 for n in once):
-            found |= {id(n.operation): node.operation for n in held}
+    for held, nodes in graphs.values():
+        readers = collections.defaultdict(list)
+        for node in nodes:
+            for x in node.input_tensors:
+                readers[id(x)].append(node)
+        given = {id(x) for x in held.outputs}
+        for node in nodes:
+            if not _is_narrow_map(node.operation):
+                continue
+            behind = _readers(node.outputs[0], readers, given, passing)
+            once = [node, *behind]
+            if behind and all(calls[id(n.operation)] == 1 for n in once):
+                found |= {id(n.operation): node.operation for n in behind}
     return found
+
+
+def _collect(model, graphs):
+    """Adds the nodes of a model, and of those in it, each once."""
+    if id(model) in graphs:
+        return
+    nodes = graph_nodes(model)
+    graphs[id(model)] = model, nodes
+    for node in nodes:
+        if graph.is_graph(node.operation):
+            _collect(node.operation, graphs)
 
 
 def _is_narrow_map(layer):
@@ -88,22 +151,20 @@ def _is_narrow_map(layer):
     )
 
 
-def _readers(tensor, readers, given):
-    """The nodes that multiply a tensor and do nothing else; or None."""
+def _readers(tensor, readers, given, passing):
+    """The nodes that multiply a tensor; none where others read it, too."""
+    if id(tensor) in given:
+        return []
     found = []
     for node in readers[id(tensor)]:
-        operation = node.operation
-        if id(tensor) in given:
-            return None
-        if type(operation) in PASSING:
-            behind = _readers(node.outputs[0], readers, given)
-            if not behind:
-                return None
-            found += behind
-        elif _multiplies(operation) and node.input_tensors[0] is tensor:
-            found.append(node)
-        else:
-            return None
+        behind = []
+        if type(node.operation) in passing:
+            behind = _readers(node.outputs[0], readers, given, passing)
+        elif _multiplies(node.operation) and node.input_tensors[0] is tensor:
+            behind = [node]
+        if not behind:
+            return []
+        found += behind
     return found
 
 
@@ -114,18 +175,20 @@ def _multiplies(layer):
         getattr(layer, "quantization_mode", None)
         or getattr(layer, "lora_enabled", False)
     )
-    return type(layer) in READERS and plain and _groups(layer) == 1
-
-
-def _groups(layer):
-    return getattr(layer, "groups", 1)
+    whole = getattr(layer, "groups", 1) == 1
+    return type(layer) in READERS and plain and whole
 
 
 class _Merged(Copy):
-    """A model without the maps that others have taken in."""
+    """A model without the maps that others have taken in.
+
+    `sources` are its variables, that which each of them comes from, and the
+    kernel to multiply it by, or None.
+    """
 
     def __init__(self, maps):
         super().__init__()
+        self.sources = []
         self._maps = maps
         self._taken = {id(layer) for layer in maps.values()}
         self._left_out = set()
@@ -146,14 +209,9 @@ class _Merged(Copy):
         if id(layer) in self._taken:
             return
         taken = self._maps.get(id(layer))
-        if taken is None:
-            super().give_weights(layer, copy)
-            return
-        (kernel,) = np.float64(taken.get_weights())
-        # The first weight that multiplies, of each direction one, is narrower.
-        copy.set_weights(
-            [
-                value if value.shape == new.shape else kernel @ value
-                for value, new in zip(layer.get_weights(), copy.weights)
-            ]
-        )
+        for old, new in zip(layer.variables, copy.variables, strict=True):
+            # What multiplies the inputs, of each direction one, is narrower.
+            by = None if old.shape == new.shape else taken.kernel
+            self.sources.append((new, old, by))
+            # A copy: JAX gives the buffers of a model to its next values.
+            new.assign(ops.convert_to_numpy(_product(old, by)))

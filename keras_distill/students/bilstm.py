@@ -12,8 +12,8 @@ from keras_distill.students._inputs import embed
 from keras_distill.students._inputs import head
 from keras_distill.students._inputs import masked_mean
 from keras_distill.students._inputs import token_inputs
-from keras_distill.students.base import PRETRAINED
-from keras_distill.students.base import TokenStudent
+from keras_distill.students.of_tokens import PRETRAINED
+from keras_distill.students.of_tokens import TokenStudent
 from keras_distill.students.taggers import bilstm_tagger
 
 

@@ -15,7 +15,7 @@ from keras_distill.students._ngrams import ORDERS
 from keras_distill.students._ngrams import WIDTH
 from keras_distill.students._ngrams import check_ngrams
 from keras_distill.students._ngrams import ngram_sum
-from keras_distill.students.base import TokenStudent
+from keras_distill.students.of_tokens import TokenStudent
 
 # Paths of what `ngram` makes: the table of tokens, and what may follow it.
 TABLE = "token_embedding/embeddings"

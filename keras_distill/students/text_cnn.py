@@ -13,8 +13,8 @@ from keras_distill.students._inputs import head
 from keras_distill.students._inputs import token_inputs
 from keras_distill.students._ngrams import check_ngrams
 from keras_distill.students._ngrams import ngram_mean
-from keras_distill.students.base import PRETRAINED
-from keras_distill.students.base import TokenStudent
+from keras_distill.students.of_tokens import PRETRAINED
+from keras_distill.students.of_tokens import TokenStudent
 from keras_distill.students.taggers import cnn_tagger
 
 
