@@ -265,6 +265,23 @@ def test_saved_teacher_without_a_tokenizer(call, tiny_teacher):
     assert "--vocabulary" in err
 
 
+def test_saved_teacher_that_reads_strings(call, tmp_path):
+    words = keras.layers.TextVectorization(vocabulary=["a", "b"])
+    embed = keras.layers.Embedding(4, 2)
+    mean = keras.layers.GlobalAveragePooling1D()
+    model = keras.Sequential(
+        [
+            keras.Input((1,), dtype="string"),
+            *(words, embed, mean, keras.layers.Dense(2)),
+        ]
+    )
+    model.save(tmp_path / "strings.keras")
+    code, _, err = call("--teacher", str(tmp_path / "strings.keras"))
+    assert code == 2
+    assert "reads strings" in err
+    assert "kd.experiments.Teacher" in err
+
+
 def test_saved_teacher_of_other_classes(call, tiny_teacher):
     vocabulary = [*data.vocabulary.SPECIAL_TOKENS, *"abcdefghijklmnopqrst"]
     path = tiny_teacher.with_name("vocab.txt")

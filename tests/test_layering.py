@@ -26,7 +26,7 @@ FLOORS = [
         "_masks",
         "layer_maps",
     ],
-    ["_layers", "_sealed", "inputs"],
+    ["_layers", "_logits", "_sealed", "inputs"],
     ["taps", "recording"],
     ["quantization"],
     [

@@ -3,22 +3,13 @@
 import keras
 
 from keras_distill._backend import nested_layers
+from keras_distill._logits import last_activation
 from keras_distill.taps import Tap
-
-PROBABILITIES = ("softmax", "sigmoid")
-
-
-def _activation(layer):
-    """`"softmax"`, `"sigmoid"`, or `""` for a layer that ends in neither."""
-    if isinstance(layer, keras.layers.Softmax):
-        return "softmax"
-    name = getattr(getattr(layer, "activation", None), "__name__", "")
-    return name if name in PROBABILITIES else ""
 
 
 def head_taps(model):
     """Taps of `model` itself and of the layers that may make probabilities."""
-    layers = [x for x in nested_layers(model) if _activation(x)]
+    layers = [x for x in nested_layers(model) if last_activation(x)]
     return [Tap(layer, layer.path) for layer in [model, *layers]]
 
 
@@ -38,9 +29,9 @@ def heads(model, recording):
         and `""`.
     """
     made = [
-        (value, _activation(layer))
+        (value, last_activation(layer))
         for layer in nested_layers(model)
-        if _activation(layer)
+        if last_activation(layer)
         for value in recording.outputs(layer)
     ]
     return keras.tree.map_structure(

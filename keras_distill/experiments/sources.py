@@ -5,9 +5,12 @@ import difflib
 import functools
 import pathlib
 
+import keras
+
 from keras_distill import _files
 from keras_distill import data
 from keras_distill._backend import load_model
+from keras_distill._backend import symbolic_inputs
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
 from keras_distill._layers import backbone_class
@@ -197,6 +200,7 @@ class TeacherSource:
                 layer.sequence_length = self.sequence_length
                 return layer
             vocabulary = self._vocabulary_beside()
+        self._check_reads_tokens()
         if not pathlib.Path(vocabulary).is_file():
             raise UsageError(
                 "The teacher's file holds no tokenizer, and no vocab.txt is "
@@ -205,6 +209,17 @@ class TeacherSource:
             )
         with as_usage_error(*LOADING, advice="See `--vocabulary`."):
             return data.bert_preprocessor(str(vocabulary), self.sequence_length)
+
+    def _check_reads_tokens(self):
+        read = keras.tree.flatten(symbolic_inputs(self.saved))
+        if any(getattr(x, "dtype", None) == "string" for x in read):
+            raise UsageError(
+                "A teacher must read token ids, which its student reads, too; "
+                "this one reads strings, as with a TextVectorization layer. "
+                "In Python its outputs for each text are enough: "
+                "`kd.experiments.Teacher({'train': logits, ...})` with a task "
+                f"and a tokenizer of your own. {self._received()}"
+            )
 
     def _vocabulary_beside(self):
         return pathlib.Path(self.source).with_name("vocab.txt")

@@ -69,7 +69,7 @@ class Teacher:
         )
 
     def check_fits(self, task):
-        """Raises `ValueError` if the logits are not those of the task."""
+        """Raises `ValueError` if they are not logits of the task."""
         if set(self.logits) != set(task.encoded):
             raise ValueError(
                 "`logits` must hold the same parts as the task. Received: "
@@ -83,6 +83,7 @@ class Teacher:
                     f"for each output. Received: logits[{part!r}] of shape "
                     f"{np.shape(logits)}, expected {shape}"
                 )
+            task.check_logits(logits)
 
     def hash(self):
         """String that tells other logits."""

@@ -8,15 +8,15 @@ import numpy as np
 from keras_distill import data
 from keras_distill import losses
 from keras_distill._files import content_hash
-from keras_distill._text_files import some
 from keras_distill.tasks.in_exports import InExports
+from keras_distill.tasks.in_models import InModels
 from keras_distill.tasks.in_runs import PARTS as PARTS
 from keras_distill.tasks.in_runs import InRuns
 
 TRANSFER = "transfer"
 
 
-class Task(InRuns, InExports):
+class Task(InRuns, InModels, InExports):
     """What is learnt: data, the loss on labels, the metric, the inputs.
 
     A task is one file: a subclass says how its data are read and encoded, what
@@ -201,38 +201,6 @@ class Task(InRuns, InExports):
     def pseudo_labels(self, logits):
         """Labels in the place of missing ones, from a teacher's outputs."""
         raise NotImplementedError
-
-    def check_teacher(self, model, who="teacher"):
-        """Raises `ValueError` unless a model's outputs are those of the task.
-
-        Args:
-            model: `keras.Model`.
-            who: String, what the model is.
-        """
-        row = self.encoded["dev"].take(slice(1)).inputs
-        # Some layers of Keras, such as `Resizing`, take a call that does not
-        # say so for one of a training, and so do all that come after them.
-        shape = tuple(np.shape(model(row, training=False)))
-        if shape[1:] != self.logits_shape:
-            raise ValueError(
-                f"The {who} must give {self.num_outputs} logits, "
-                f"{self.logits_in_words()}. Received: a {who} with the output "
-                f"shape {shape}"
-            )
-
-    def logits_in_words(self):
-        """What each logit is for."""
-        return f"one for each of {some(self.splits.label_names)}"
-
-    def adapted(self, model, preprocessor=None):
-        """A model of the user's as one of this task's inputs.
-
-        Args:
-            model: `keras.Model`.
-            preprocessor: The preprocessor of KerasHub that was in it, or None.
-        """
-        del preprocessor
-        return model
 
     def student_model(self, student, teacher):
         """The model of a `students.Student` that is made for a kind of input.

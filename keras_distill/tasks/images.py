@@ -205,6 +205,7 @@ class ImageClassification(ClassTask):
 
         As `image_models.adapted`.
         """
+        model = super().adapted(model)
         return image_models.adapted(model, self.splits, preprocessor)
 
     def student_model(self, student, teacher):

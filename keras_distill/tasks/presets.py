@@ -19,6 +19,8 @@ def classifier(kind, preset, num_outputs):
     """
     knows = is_of_classes(preset, num_outputs)
     options = {} if knows else {"num_classes": num_outputs}
+    if _config(preset).get("activation") is not None:
+        options["activation"] = None  # Logits, as of a new head.
     model = kind.from_preset(preset, preprocessor=None, **options)
     model.preprocessor = None
     return model, knows
@@ -31,7 +33,10 @@ def is_of_classes(preset, num_outputs):
         preset: String, a preset's name or folder.
         num_outputs: Integer.
     """
+    return _config(preset).get("num_classes") == num_outputs
+
+
+def _config(preset):
+    """The configuration of the task in a preset's folder; of others none."""
     path = pathlib.Path(preset) / "task.json"
-    if not path.is_file():
-        return False
-    return _files.read_json(path)["config"].get("num_classes") == num_outputs
+    return _files.read_json(path)["config"] if path.is_file() else {}
