@@ -33,6 +33,7 @@ RECIPES = {
     "untrained": "recipes.vectors:untrained",
     "neighbours": "recipes.vectors:neighbours",
     "hidden": "recipes.hidden_states:hidden",
+    "pooled": "recipes.pooled_states:pooled",
     "attention": "recipes.feature_maps:attention",
     "annealing": "recipes.annealed:annealing",
     "two_stage": "recipes.annealed:two_stage",

@@ -82,6 +82,10 @@ class _Listener:
     kinds: frozenset
     thread: int = dataclasses.field(default_factory=threading.get_ident)
 
+    @property
+    def wants_scores(self):
+        return not self.kinds <= {"output", "input"}
+
 
 @dataclasses.dataclass(frozen=True)
 class _Wrapping:
@@ -114,14 +118,17 @@ class _Interception:
             if isinstance(one, _Wrapping):
                 call = functools.partial(one.wrap, self.layer, call)
         listeners = [one for one in here if isinstance(one, _Listener)]
-        if all(one.kinds == {"output"} for one in listeners):
+        if not any(one.wants_scores for one in listeners):
             result = output = call(*args, **kwargs)
         else:
             wanted = kwargs.pop("return_attention_scores", False)
             output, scores = call(*args, return_attention_scores=True, **kwargs)
             result = (output, scores) if wanted else output
         for one in listeners:
-            if one.kinds != {"output"}:
+            if "input" in one.kinds:
+                read = next(iter([*args, *kwargs.values()]))
+                one.recording.append(self.layer, "input", read)
+            if one.wants_scores:
                 one.recording.append(self.layer, "attention", scores)
                 one.recording.append(self.layer, "output", output)
             else:

@@ -10,7 +10,7 @@ from keras_distill._checks import check_choice
 from keras_distill._layers import backbones
 from keras_distill._layers import sublayers
 
-KINDS = ("output", "attention", "attention_scores")
+KINDS = ("output", "input", "attention", "attention_scores")
 VECTORS = ("query", "key", "value")
 EMBEDDING_OUTPUTS = (
     "embeddings_projection",
@@ -29,7 +29,8 @@ class Tap:
         path: String, where the layer sits, for messages and files.
         call_index: Integer. Which call of a layer that the model calls several
             times in a pass, as ALBERT does. Defaults to `0`.
-        kind: `"output"` for the layer's output; of a
+        kind: `"output"` for the layer's output; `"input"` for what it reads,
+            its first argument; of a
             `keras.layers.MultiHeadAttention` also `"attention"` for the
             attention probabilities `[batch, heads, length, length]`, and
             `"attention_scores"` for scores whose softmax they are.

@@ -374,7 +374,7 @@ def counting(monkeypatch):
     counted = Counting()
 
     class Counted(Prepared):
-        task = teacher = None
+        task = teacher = model = None
 
         def phases(self, *args):
             return counted.phases(self.folder)

@@ -72,7 +72,7 @@ def untrained(monkeypatch):
     monkeypatch.setattr(
         training,
         "predict",
-        lambda model, rows: np.eye(2, dtype="float32")[rows.labels],
+        lambda model, rows: 2 * np.eye(2, dtype="float32")[rows.labels],
     )
     return fits
 
@@ -220,7 +220,9 @@ def test_initial_weights_tell_students_apart(task, teacher):
 
 
 def texts_of(bench, recipe, labels=None, seed=0):
-    return bench.rows(recipe, bench.task.labels(labels, seed))
+    labels = bench.task.labels(labels, seed)
+    rows, signal = bench.signals.rows(recipe, labels)
+    return rows, signal["logits"]
 
 
 def test_what_an_arm_learns_from(bench):
@@ -267,7 +269,7 @@ def test_batches_carry_the_logits_of_their_texts(bench):
         tuple(ids): row for ids, row in zip(rows.inputs["token_ids"], logits)
     }
     seen = 0
-    for x, _ in training.batches(rows, 8, 0, logits).take(4):
+    for x, _ in training.batches(rows, 8, 0, {"logits": logits}).take(4):
         assert set(x["student"]) == set(rows.inputs)
         for ids, row in zip(
             x["student"]["token_ids"].numpy(),

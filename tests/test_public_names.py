@@ -58,7 +58,7 @@ NAMES = {
         structure unfold vocabulary""",
     "quantization": """QuantizationAware""",
     "recipes": """Recipe annealing attention continuation hard hidden kd mse
-        neighbours two_stage untrained""",
+        neighbours pooled two_stage untrained""",
     "students": """BiLSTM ConvNet Custom NGram Saved Shrink Static Student
         TextCNN
         bilstm bilstm_tagger cnn_tagger conv_net mean_pooled_classifier

@@ -181,7 +181,8 @@ def test_predictions_stand_for_missing_labels(kind):
     teacher = Teacher.of(task, tiny_student(task))
     recipe = kd.recipes.hard().with_transfer()
     bench = kd.experiments.bench.Bench(task, teacher)
-    held, logits = bench.rows(recipe, task.labels(None, 0))
+    held, signal = bench.signals.rows(recipe, task.labels(None, 0))
+    logits = signal["logits"]
     count = SIZES["train"]
     assert len(held) == count + len(tiny_text.TRANSFER)
     known = slice(count // 2, count)

@@ -209,7 +209,7 @@ def test_what_is_not_first_counts_for_nothing(task):
 @pytest.mark.parametrize("taught", [False, True])
 def test_batches_cut_labels_and_signal_with_the_inputs(task, taught):
     rows = task.encoded["train"]
-    signal = right(task, "train") if taught else None
+    signal = {"logits": right(task, "train")} if taught else None
     batches = kd.experiments.training.batches(rows, 8, 0, signal).take(12)
     lengths = set()
     for x, y in batches:
@@ -323,7 +323,8 @@ def test_predicted_tags_stand_for_missing_ones(task):
     assert labels.shape == task.encoded["train"].labels.shape
     assert has_label(labels).sum() == 10
     recipe = kd.recipes.hard().with_transfer()
-    rows, logits = bench.rows(recipe, labels)
+    rows, signal = bench.signals.rows(recipe, labels)
+    logits = signal["logits"]
     assert len(rows) == SIZES["train"] + 2
     assert ((rows.labels >= 0).sum(axis=1) > 0).all()
     known = has_label(labels)
@@ -358,7 +359,7 @@ def test_students_without_tokens_are_refused(task):
 
 
 def test_a_teacher_of_whole_texts_is_refused(task):
-    with pytest.raises(ValueError, match=r"each tag of .*\(1, 2\)"):
+    with pytest.raises(ValueError, match=r"each tag of .*\(8, 2\)"):
         task.check_teacher(
             students.text_cnn(2, (len(VOCABULARY), 4), filters=4)
         )

@@ -323,5 +323,5 @@ def test_a_model_around_two_backbones_is_refused():
         taps.hidden_states(model)
     with pytest.raises(ValueError, match="with 0 backbones"):
         taps.hidden_states(tiny.mlp())
-    with pytest.raises(ValueError, match="one of .'output', 'attention'"):
+    with pytest.raises(ValueError, match="one of .'output', 'input'"):
         taps.Tap(first, "first", kind="scores")

@@ -17,8 +17,8 @@ from keras_distill.experiments import training
 from keras_distill.experiments.cells import PREDICTIONS
 from keras_distill.experiments.cells import write_predictions
 from keras_distill.experiments.phases import Phase
+from keras_distill.experiments.signals import Signals
 from keras_distill.quantization.aware import plain_student
-from keras_distill.tasks.base import TRANSFER
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +56,7 @@ class Bench:
         self.task = task
         self.teacher = teacher
         self._built = {}
+        self.signals = Signals(task, teacher)
 
     @functools.cached_property
     def hashes(self):
@@ -95,6 +96,7 @@ class Bench:
                 ),
                 "callbacks": configurations.configuration(recipe.callbacks),
                 "transfer": recipe.transfer,
+                **_signals_of(recipe),
             },
             "student": {
                 "epochs": epochs,
@@ -167,8 +169,10 @@ class Bench:
             curves = {training.VALUE: [best.score]}
             return Trained(student, best, curves, 0, 0, 0, 0.0)
         labels = task.labels(cell.labels, cell.seed)
-        rows, logits = self.rows(cell.recipe, labels)
-        model, logits = self._trained(cell, student, logits)
+        rows, signal = self.signals.rows(cell.recipe, labels)
+        model = self._trained(cell, student)
+        if not isinstance(model, Distiller) or model.teacher is not None:
+            signal = None
         steps = cell.steps(task)
         _compile(model, cell, task, steps)
         start = time.perf_counter()
@@ -176,7 +180,7 @@ class Bench:
             curves = training.fit(
                 model,
                 training.batches(
-                    rows, cell.student.batch_size, cell.seed, logits
+                    rows, cell.student.batch_size, cell.seed, signal
                 ),
                 (cell.student.epochs, steps),
                 # Its score is in the logs before a schedule looks for it.
@@ -229,49 +233,24 @@ class Bench:
         scores = self._scores(predicted)
         return {**result, "curves": trained.curves, **scores}
 
-    def rows(self, recipe, labels):
-        """What a recipe learns from: rows, and the teacher's logits for them.
-
-        Args:
-            recipe: `Recipe`.
-            labels: Integer array, the train labels that the student sees.
-
-        Returns:
-            Pair of a `data.EncodedDataset` and a float array.
-        """
-        rows = self.task.encoded["train"].with_labels(labels)
-        logits = self.teacher.logits["train"]
-        known = data.has_label(labels)
-        if not recipe.transfer:
-            return rows.take(np.flatnonzero(known)), logits[known]
-        if TRANSFER in self.task.encoded:
-            rows = rows.followed_by(self.task.encoded[TRANSFER])
-            logits = np.concatenate([logits, self.teacher.logits[TRANSFER]])
-        if recipe.is_distilled:
-            return rows, logits
-        labels = self.task.pseudo_labels(logits)
-        known = data.has_label(rows.labels)
-        labels[known] = rows.labels[known]
-        return rows.with_labels(labels), logits
-
     def _context(self, cell, student):
         # What is matched are the states of the model's own layers.
-        if cell.recipe.matches is not None:
+        if cell.recipe.matches_layers:
             return contextlib.nullcontext()
         return cell.student.in_training(student)
 
-    def _trained(self, cell, student, logits):
-        """What `fit` trains, and the logits that ride in its batches."""
+    def _trained(self, cell, student):
+        """What `fit` trains."""
         recipe = cell.recipe
         if not recipe.is_distilled:
-            return student, None
-        if not recipe.needs_model(self.task):
-            return Distiller(teacher=None, student=student), logits
+            return student
         teacher, matches = self.teacher.model, ()
         if recipe.matches is not None:
             plain = plain_student(student)
             matches = recipe.matches(cell.student, teacher, plain)
-        return Distiller(teacher, student, matches=matches), None
+        if not recipe.needs_model(self.task):
+            teacher = None
+        return Distiller(teacher, student, matches=matches)
 
     def _scores(self, predicted):
         task = self.task
@@ -292,6 +271,13 @@ def summary(result):
     if "failed" in result:
         return f"failed: {result['failed']}"
     return f"{teaching.scores(result)}, {result['seconds']:.0f} s"
+
+
+def _signals_of(recipe):
+    # Only where there are any: cells of other recipes keep their fingerprints.
+    if recipe.signals is None:
+        return {}
+    return {"signals": configurations.configuration(recipe.signals)}
 
 
 def _compile(model, cell, task, steps):

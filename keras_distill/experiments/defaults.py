@@ -3,8 +3,10 @@
 import dataclasses
 import math
 
+from keras_distill import taps
 from keras_distill.students.base import Student
 
+KD = "kd"
 SMOKE_WIDTH = 8
 # A transfer set is passed over half as often as labelled rows alone.
 TRANSFER_SHARE = 0.5
@@ -48,6 +50,34 @@ def of_student(kind, preparation, recipes):
     if preparation.smoke and own.get("width") is not None:
         found["width"] = SMOKE_WIDTH
     return found
+
+
+def of_recipe(task, student, teacher):
+    """The name of the recipe by which a student learns.
+
+    Args:
+        task: `Task`.
+        student: `Student`.
+        teacher: `keras.Model`, or None where only its logits are known.
+
+    Returns:
+        String, of `recipes`.
+
+    Example:
+
+    >>> import keras_distill as kd
+    >>> of_recipe(kd.tasks.TextClassification, kd.students.TextCNN(), None)
+    'kd'
+    """
+    has_states = teacher is not None and _is_encoder(teacher)
+    return task.method if student.has_text_vector and has_states else KD
+
+
+def _is_encoder(model):
+    try:
+        return bool(taps.encoder_layers(model))
+    except ValueError:
+        return False
 
 
 def for_rows(student, rows, further=0):

@@ -33,12 +33,18 @@ def describe(recipe, epochs, labels="cross-entropy with the labels"):
     if recipe.callbacks:
         words.append("weights and temperature on a schedule")
     if recipe.matches:
-        words.append("matched hidden states")
+        words.append(_states(recipe))
     if recipe.transfer and recipe.is_distilled:
         words.append("labelled and unlabelled text")
     elif recipe.transfer:
         words.append("unlabelled text with what the teacher predicts")
     return "; ".join(words)
+
+
+def _states(recipe):
+    if recipe.signals:
+        return "the teacher's states, averaged over a text"
+    return "matched hidden states"
 
 
 def _each_stage(recipe, epochs, labels):

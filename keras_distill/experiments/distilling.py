@@ -3,6 +3,7 @@
 from keras_distill import recipes
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
+from keras_distill.experiments import defaults
 from keras_distill.experiments import engine
 from keras_distill.experiments import exports
 from keras_distill.experiments import file_forms
@@ -54,7 +55,9 @@ def distill(  # noqa: PLR0913 - what a command offers, Python does
         teacher: `keras.Model`, or `experiments.Teacher`.
         student: `students.Student`, or a callable from task and teacher.
         output: Path of a folder, or an open `experiments.RunFolder`.
-        recipe: `recipes.Recipe`. Defaults to `recipes.kd()`.
+        recipe: `recipes.Recipe`. Defaults to `recipes.pooled()` for a student
+            with one vector of a text and an encoder of KerasHub as its
+            teacher, else to `recipes.kd()`.
         labels: Integer, how many train labels the student sees. None: all.
         seeds: Integer, how many, or a list of the seeds themselves.
         export: Boolean. Whether files to ship are made, on TensorFlow.
@@ -95,7 +98,10 @@ def distill(  # noqa: PLR0913 - what a command offers, Python does
     with as_usage_error(ValueError):
         student = as_student(student)
         seeds = engine.as_seeds(seeds)
-    planned = cells(task, student, recipe or recipes.kd(), labels, seeds)
+    if recipe is None:
+        name = defaults.of_recipe(task, student, teacher.model)
+        recipe = getattr(recipes, name)()
+    planned = cells(task, student, recipe, labels, seeds)
     about = contents.About("distill", labels, None, export, settings or {})
     with engine.opened(output, "distill") as folder:
         outcome = engine.run(

@@ -212,7 +212,8 @@ def _check_recipe(cell, task, model):
             "augment:20`, `--unlabelled FILE`, train rows without a label, or "
             f"fewer `--labels`. Received: labels={cell.labels}, no such text"
         )
-    if recipe.needs_model(task) and model is None:
+    needs_model = recipe.needs_model(task) or recipe.signals is not None
+    if needs_model and model is None:
         raise UsageError(
             f"The arm {cell.arm!r} has `matches`, or rows that are augmented "
             "in each step, and needs the teacher itself: pass the model, not "

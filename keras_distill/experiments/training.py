@@ -57,16 +57,17 @@ def compile_for(model, task, optimizer, **further):
     )
 
 
-def batches(encoded, batch_size, seed, logits=None):
+def batches(encoded, batch_size, seed, signal=None):
     """Endless batches to train on, shuffled, of rows of similar length.
 
     Args:
         encoded: `data.EncodedDataset`.
         batch_size: Integer.
         seed: Integer, of the order.
-        logits: Array `[rows, outputs]` of the teacher's logits. Then the
-            batches are what a `Distiller` without a teacher takes. Not for
-            rows that are augmented, of which the teacher has seen others.
+        signal: Dict of arrays `[rows, outputs]`: the teacher's `logits`, and
+            what else it says of each row. Then the batches are what a
+            `Distiller` without a teacher takes. Not for rows that are
+            augmented, of which the teacher has seen others.
     """
     shuffled = functools.partial(
         data.batches,
@@ -75,7 +76,7 @@ def batches(encoded, batch_size, seed, logits=None):
         seed=seed,
         lengths=lengths(encoded),
     )
-    if logits is None:
+    if signal is None:
         endless = shuffled(encoded).repeat()
         if encoded.augment is None:
             return endless
@@ -86,13 +87,15 @@ def batches(encoded, batch_size, seed, logits=None):
     names = list(encoded.inputs)
     position = np.arange(len(encoded), dtype="int32")[:, None]
     inputs = {**encoded.inputs, "position": position}
-    logits = tf.constant(logits, "float32")
+    held = {name: tf.constant(array) for name, array in signal.items()}
 
     def attach(x, y):
-        signal = tf.gather(logits, x["position"][:, 0])
+        taught = {
+            name: tf.cast(tf.gather(array, x["position"][:, 0]), "float32")
+            for name, array in held.items()
+        }
         if encoded.per_token:
-            signal = signal[:, : tf.shape(y)[1]]
-        taught = {"logits": signal}
+            taught["logits"] = taught["logits"][:, : tf.shape(y)[1]]
         student = {name: x[name] for name in names}
         return {"student": student, "teacher_signal": taught}, y
 

@@ -72,7 +72,8 @@ def merged(model):
     if not found:
         yield
         return
-    copy = _Merged(found)
+    # Dropout itself stands in the copy: there a recording may wait for it.
+    copy = _Merged(found, shared=PASSING)
     smaller = copy.of(model)
 
     def run(layer, call, inputs, training=None, mask=None):
@@ -183,17 +184,21 @@ class _Merged(Copy):
     """A model without the maps that others have taken in.
 
     `sources` are its variables, that which each of them comes from, and the
-    kernel to multiply it by, or None.
+    kernel to multiply it by, or None. Layers of the kinds in `shared` are not
+    copied.
     """
 
-    def __init__(self, maps):
+    def __init__(self, maps, shared=()):
         super().__init__()
         self.sources = []
         self._maps = maps
+        self._shared = shared
         self._taken = {id(layer) for layer in maps.values()}
         self._left_out = set()
 
     def changed(self, layer, config):
+        if isinstance(layer, self._shared):
+            return layer
         for name in ("layer", "backward_layer"):
             # What goes forth and back would be built as wide as it was.
             config.get(name, {}).pop("build_config", None)
@@ -207,6 +212,9 @@ class _Merged(Copy):
 
     def give_weights(self, layer, copy):
         if id(layer) in self._taken:
+            return
+        if copy is layer:
+            self.sources += [(held, held, None) for held in layer.variables]
             return
         taken = self._maps.get(id(layer))
         for old, new in zip(layer.variables, copy.variables, strict=True):

@@ -28,7 +28,11 @@ class Recipe:
             train rows without one, and the task's transfer set. Without a soft
             loss, what the teacher predicts stands in for the label.
         matches: Callable from the `Student`, the teacher and the student's
-            model to a list of `kd.Match`. The teacher runs in each step then.
+            model to a list of `kd.Match`. The teacher runs in each step then,
+            unless there are `signals`.
+        signals: Callable from the teacher to a dict from the names of the
+            matches to models of the task's inputs, each with a vector for a
+            row. They run once, and their vectors go with the batches.
         stages: Callable from the number of epochs to a list of `kd.Stage`.
         callbacks: Callable from the number of epochs to a list of Keras
             callbacks, where a schedule is no list of stages.
@@ -53,6 +57,7 @@ class Recipe:
     soft_weight: float = 0.5
     transfer: bool = False
     matches: Callable | None = None
+    signals: Callable | None = None
     stages: Callable | None = None
     callbacks: Callable | None = None
     fewest_epochs: int = 1
@@ -115,7 +120,12 @@ class Recipe:
             task: `kd.tasks.Task`.
         """
         augments = task.encoded["train"].augment is not None
-        return self.is_distilled and (self.matches is not None or augments)
+        return self.is_distilled and (self.matches_layers or augments)
+
+    @property
+    def matches_layers(self):
+        """Whether the teacher's layers are read in each step."""
+        return self.matches is not None and self.signals is None
 
     def for_task(self, task):
         """The same recipe with the loss that means the same for a task.

@@ -9,6 +9,8 @@ class InRuns:
     # The kind of `data.Splits`; the options of `experiments.Preparation` that
     # are for it; the files that a run keeps of it; and its usual student.
     splits_kind, options, files, student = None, (), (), None
+    # What a student that reads one vector of a row learns by.
+    method = "kd"
     # What is learnt of a row, in reports.
     label_noun = "label"
     cut_learning_rate = None  # Of a cut model; None: the teacher's own.

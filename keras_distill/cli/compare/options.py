@@ -35,8 +35,9 @@ class What(Source):
             mse: labels and the teacher's logits. kd: labels and its
             probabilities (KL divergence at a temperature, times its square).
             hidden: kd, and the states between the layers, or feature maps (not
-            for text_cnn and ngram). attention: kd, and where in an image the
-            feature maps are active (conv_net).
+            for text_cnn and ngram). pooled: kd, and the teacher's states
+            averaged over a text (text_cnn, bilstm, ngram). attention: kd, and
+            where in an image the feature maps are active (conv_net).
             annealing: its logits, scaled up step by step, then the labels.
             two_stage: the same stages without the scaling, the control of
             annealing. continuation: from the logits to the labels without a

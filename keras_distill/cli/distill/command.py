@@ -4,7 +4,9 @@ from keras_distill import _kinds
 from keras_distill._errors import as_usage_error
 from keras_distill.cli.distill import table
 from keras_distill.cli.shared import choices
+from keras_distill.cli.shared.options import AUTO
 from keras_distill.cli.shared.options import given
+from keras_distill.experiments import defaults
 from keras_distill.experiments import distilling
 from keras_distill.experiments import engine
 from keras_distill.experiments import tuning
@@ -29,7 +31,7 @@ def run(options, screen):
     what, redo = options.what, options.run.redo
     minutes = choices.minutes("--tune", options.run.tune)
     values = taught_by(options)
-    recipe = choices.recipe(what.method, values, "--method")
+    recipe = choices.recipe(named(what), values, "--method")
     chosen = choices.preparation(options, [what.student])
     students = choices.students(
         [what.student], options.learning, chosen, [recipe]
@@ -41,9 +43,16 @@ def run(options, screen):
         (student,) = choices.for_rows(students, options, task).values()
         return student
 
+    def method_for(task, model):
+        if what.method != AUTO:
+            return what.method, recipe
+        name = defaults.of_recipe(task, student_for(task), model)
+        return name, choices.recipe(name, values, "--method")
+
     def check(task, model):
+        _, way = method_for(task, model)
         planned = distilling.cells(
-            task, student_for(task), recipe, chosen.labels, seeds
+            task, student_for(task), way, chosen.labels, seeds
         )
         engine.check(planned, task, model)
 
@@ -51,13 +60,14 @@ def run(options, screen):
         prepared = Prepared(chosen, folder)
         folder.execute(prepared.phases(screen, check), screen, redo)
         student, tuned = student_for(prepared.task), None
+        method, way = method_for(prepared.task, prepared.model)
         if minutes is not None:
             tuned = tuning.tune(
                 prepared.task,
                 prepared.teacher,
                 student,
                 folder,
-                _kinds.load(_kinds.RECIPES[what.method]),
+                _kinds.load(_kinds.RECIPES[method]),
                 minutes,
                 chosen.labels,
                 seeds[0],
@@ -70,13 +80,13 @@ def run(options, screen):
                     if name == tuning.RATE
                 },
             )
-            student, recipe = tuned.student, tuned.recipe
+            student, way = tuned.student, tuned.recipe
             screen.line(f"tuned: {tuned}")
         settings = {
             "student": next(iter(students)),
             **vars(student),
-            "method": what.method,
-            **choices.parameters(what.method),
+            "method": method,
+            **choices.parameters(method),
             **values,
             **(tuned.values if tuned else {}),
             "tune": options.run.tune,
@@ -88,7 +98,7 @@ def run(options, screen):
             prepared.teacher,
             student,
             folder,
-            recipe,
+            way,
             labels=chosen.labels,
             seeds=seeds,
             redo=redo,
@@ -99,10 +109,19 @@ def run(options, screen):
     table.show(found, what, screen)
 
 
+def named(what):
+    """The method by its name.
+
+    What nobody has chosen follows from the teacher, once it is loaded, and has
+    the options of `kd` in any case.
+    """
+    return defaults.KD if what.method == AUTO else what.method
+
+
 def taught_by(options):
     """The options of `--method` that were given, by the recipe's names."""
     values = given(options.imitation)
-    if START in choices.parameters(options.what.method):
+    if START in choices.parameters(named(options.what)):
         start = values.pop("temperature", None)
         if start is not None:
             values[START] = int(start) if start % 1 == 0 else start

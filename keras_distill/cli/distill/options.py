@@ -30,15 +30,18 @@ class What(Source):
             logits, scaled up step by step, then the labels. two_stage: the same
             stages without the scaling. continuation: from the logits to the
             labels without a step. hidden: kd, and the states between the layers
-            (students bilstm and shrink), or feature maps (conv_net).
+            (students bilstm and shrink), or feature maps (conv_net). pooled:
+            kd, and the teacher's states averaged over a text (text_cnn, bilstm,
+            ngram).
             attention: kd, and where in an image the feature maps are active.
-            neighbours: its vectors, and which texts they bring together.
+            neighbours: its vectors, and which texts they bring together. auto:
+            pooled where student and teacher are such, else kd.
         output: Folder for models and report. The same command, run again,
             continues there after the last finished phase.
     """
 
     student: Literal["auto", *STUDENTS] = "auto"
-    method: Literal[*METHODS] = "kd"
+    method: Literal["auto", *METHODS] = "auto"
     output: pathlib.Path = pathlib.Path("distilled")
 
 
@@ -48,8 +51,8 @@ class Imitation:
 
     Args:
         temperature: Divides logits before they are compared; for the methods
-            with stages the integer that it starts from. auto: 4 for kd and
-            hidden, 1 for mse, 7 for the others.
+            with stages the integer that it starts from. auto: 4 for kd,
+            hidden and pooled, 1 for mse, 7 for the others.
         hard_weight: Weight of the cross-entropy with the labels. auto: 0.5. Not
             for methods with stages.
         soft_weight: Weight of the imitation of the teacher. auto: 0.5. Not for

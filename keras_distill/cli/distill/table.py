@@ -19,7 +19,7 @@ def show(report, what, screen):
     """
     name = report["settings"]["student"]
     screen.table(
-        f"Student {name}, alone and distilled ({what.method})."
+        f"Student {name}, alone and distilled ({report['settings']['method']})."
         f"\nDev, test: {report['task']['measure']}, mean ± sd over seeds. "
         f"Size, ms: as TFLite, one {report['task']['noun']}, one thread.",
         COLUMNS,
