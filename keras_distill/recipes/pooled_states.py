@@ -63,6 +63,8 @@ def pooled(temperature=4.0, hard_weight=0.5, soft_weight=0.5, weight=5.0):
 class AveragedStates(keras.Model):
     """The states of an encoder's layers, averaged over the tokens of a row.
 
+    In half precision: there are hundreds for each row of the data.
+
     Args:
         model: `keras.Model` around a KerasHub encoder.
         layers: List of taps in it.
@@ -80,10 +82,10 @@ class AveragedStates(keras.Model):
         states = ops.cast(ops.concatenate(states, axis=-1), "float32")
         mask = padding_mask(inputs)
         if mask is None:
-            return ops.mean(states, axis=1)
+            return ops.cast(ops.mean(states, axis=1), "float16")
         mask = ops.cast(mask, states.dtype)[..., None]
         total = ops.maximum(ops.sum(mask, axis=1), 1.0)
-        return ops.sum(states * mask, axis=1) / total
+        return ops.cast(ops.sum(states * mask, axis=1) / total, "float16")
 
 
 def _signals(teacher):
