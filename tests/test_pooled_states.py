@@ -252,7 +252,7 @@ def test_where_it_is_the_default(task, teacher):
         return defaults.of_recipe(task, student, model)
 
     assert chosen(SMALL) == chosen(students.BiLSTM()) == "pooled"
-    assert chosen(students.NGram()) == "pooled"
+    assert chosen(students.NGram()) == "kd"
     assert chosen(students.Shrink()) == "kd"
     assert chosen(students.Custom(builder=headless)) == "kd"
     assert chosen(SMALL, tiny_text.network()) == "kd"
@@ -260,6 +260,7 @@ def test_where_it_is_the_default(task, teacher):
     assert chosen(tiny_images.SMALL, task=tiny_images.task()) == "kd"
     assert chosen(SMALL, task=kd.tasks.TokenClassification) == "kd"
     assert chosen(SMALL, task=kd.tasks.TextVectors) == "kd"
+    assert chosen(SMALL, task=kd.tasks.PairClassification) == "kd"
 
 
 def test_distill_takes_it_by_itself(task, teacher, tmp_path):

@@ -70,7 +70,7 @@ def of_recipe(task, student, teacher):
     'kd'
     """
     has_states = teacher is not None and _is_encoder(teacher)
-    return task.method if student.has_text_vector and has_states else KD
+    return task.method if student.learns_states and has_states else KD
 
 
 def _is_encoder(model):

@@ -55,9 +55,9 @@ def distill(  # noqa: PLR0913 - what a command offers, Python does
         teacher: `keras.Model`, or `experiments.Teacher`.
         student: `students.Student`, or a callable from task and teacher.
         output: Path of a folder, or an open `experiments.RunFolder`.
-        recipe: `recipes.Recipe`. Defaults to `recipes.pooled()` for a student
-            with one vector of a text and an encoder of KerasHub as its
-            teacher, else to `recipes.kd()`.
+        recipe: `recipes.Recipe`. Defaults to `recipes.pooled()` where an
+            encoder of KerasHub teaches a `TextCNN` or `BiLSTM` the classes
+            of texts, else to `recipes.kd()`.
         labels: Integer, how many train labels the student sees. None: all.
         seeds: Integer, how many, or a list of the seeds themselves.
         export: Boolean. Whether files to ship are made, on TensorFlow.

@@ -60,8 +60,8 @@ class Student:
     export_forms = ()
     # Whether it starts as a part of the teacher, and is fine-tuned as that is.
     copies_layers = False
-    # Whether its last layer reads one vector of each text.
-    has_text_vector = False
+    # Whether it gains by predicting the teacher's averaged states, too.
+    learns_states = False
     # Where nobody has chosen the epochs: few rows are passed over more often,
     # until there are so many steps, or so many passes.
     fewest_steps, most_epochs = 1500, 30

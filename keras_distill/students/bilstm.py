@@ -28,6 +28,7 @@ class BiLSTM(TokenStudent):
     """
 
     title = "BiLSTM"
+    learns_states = True
     with_pretrained = PRETRAINED
 
     def of_text(self, task, teacher):

@@ -36,7 +36,6 @@ class TokenStudent(Student):
             widens; or None for a whole table.
     """
 
-    has_text_vector = True
     # Whether a map turns the columns of such vectors back to all of them.
     widens = True
 

@@ -35,6 +35,7 @@ class TextCNN(TokenStudent):
     ngram_buckets: int | None = None
 
     title = "TextCNN"
+    learns_states = True
     with_pretrained = types.MappingProxyType(
         {**PRETRAINED, "embeddings": "vectors"}
     )

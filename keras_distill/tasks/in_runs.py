@@ -9,7 +9,7 @@ class InRuns:
     # The kind of `data.Splits`; the options of `experiments.Preparation` that
     # are for it; the files that a run keeps of it; and its usual student.
     splits_kind, options, files, student = None, (), (), None
-    # What a student that reads one vector of a row learns by.
+    # What a student learns by that gains by a teacher's states.
     method = "kd"
     # What is learnt of a row, in reports.
     label_noun = "label"

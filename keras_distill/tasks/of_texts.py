@@ -43,7 +43,6 @@ class TextTask(Task):
     options = (*reading, "sequence_length", "vocabulary", "min_count")
     decides = ("sequence_length",)
     preprocesses, makes_transfer, student = True, True, "text_cnn"
-    method = "pooled"
 
     @classmethod
     def from_texts(cls, splits, preprocessor, transfer=(), **details):

@@ -22,7 +22,7 @@ class PairClassification(TextClassification):
     """
 
     # What two texts are to each other no vector of both in one says.
-    contrasts = False
+    contrasts, method = False, "kd"
 
     def __init__(self, splits, *arguments, **details):
         super().__init__(splits, *arguments, **details)

@@ -47,7 +47,7 @@ class TokenClassification(TextTask):
         https://aclanthology.org/W03-0419 (F1 of entities).
     """
 
-    splits_kind, method = data.TagSplits, "kd"
+    splits_kind = data.TagSplits
     measure = "entity F1"
     pipeline_tag = "token-classification"
     further = {

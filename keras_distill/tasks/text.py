@@ -27,7 +27,7 @@ class TextClassification(ClassTask, TextTask):
     (2, 3)
     """
 
-    contrasts = True
+    contrasts, method = True, "pooled"
 
     def contrastive_teacher(self, preset):
         """A classifier of an encoder's vectors, as of `embedders.classifier`.

@@ -42,7 +42,7 @@ class TextVectors(TextTask):
     1.0
     """
 
-    splits_kind, method = data.VectorSplits, "kd"
+    splits_kind = data.VectorSplits
     pipeline_tag = "sentence-similarity"
     fine_tunes_teacher, student = False, "static"
     # On SST-2 they brought 0.3 points, on TREC none, for minutes of labelling.
