@@ -13,6 +13,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+import tiny_runs
 import tiny_text
 from helpers import run_snippets
 
@@ -828,6 +829,23 @@ def test_finished_teacher_serves_again(call, tmp_path):
         for output in ("out", "next")
     ]
     assert held[0] == held[1]
+
+
+@pytest.mark.large
+@pytest.mark.usefixtures("eager")
+def test_what_nobody_has_chosen_follows_from_the_teacher(call, tmp_path):
+    preset = tiny_runs.preset_teacher(tmp_path / "preset")
+    for output, arguments, method in [
+        ("scratch", (), "kd"),
+        ("pretrained", ("--teacher", str(preset)), "pooled"),
+        ("chosen", ("--teacher", str(preset), "--method", "mse"), "mse"),
+    ]:
+        code, out, _ = call(*arguments, output=output)
+        assert code == 0
+        assert f"distilled ({method})" in out
+        held = _files.read_json(tmp_path / output / "report.json")
+        assert held["settings"]["method"] == method
+        assert ("weight" in held["settings"]) is (method == "pooled")
 
 
 @pytest.mark.large

@@ -44,8 +44,9 @@ def run(options, screen):
         return student
 
     def method_for(task, model):
-        if what.method != AUTO:
-            return what.method, recipe
+        # One made from scratch knows nothing beside the labels to tell.
+        if what.method != AUTO or chosen.source.is_new:
+            return named(what), recipe
         name = defaults.of_recipe(task, student_for(task), model)
         return name, choices.recipe(name, values, "--method")
 

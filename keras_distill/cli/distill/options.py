@@ -35,8 +35,8 @@ class What(Source):
             ngram).
             attention: kd, and where in an image the feature maps are active.
             neighbours: its vectors, and which texts they bring together. auto:
-            pooled for classes of texts, text_cnn or bilstm, beside an encoder
-            of KerasHub; else kd.
+            pooled for classes of texts, text_cnn or bilstm, beside a pretrained
+            encoder of KerasHub; else kd.
         output: Folder for models and report. The same command, run again,
             continues there after the last finished phase.
     """
