@@ -415,6 +415,10 @@ def test_wrong_students(students_given, message, task, teacher, tmp_path):
             "at least 1e-06",
         ),
         (lambda: Recipe("a", matches=len), "are for recipes with"),
+        (
+            lambda: Recipe("a", losses.ForwardKL(), signals=len),
+            "pass both.*matches=None",
+        ),
         (lambda: Custom(builder=cnn, epochs=0), "epochs=0"),
         (lambda: Custom(builder=cnn, learning_rate=0), "learning_rate=0"),
     ],

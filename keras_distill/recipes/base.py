@@ -87,6 +87,11 @@ class Recipe:
                 "`matches`, `stages` and `callbacks` are for recipes with a "
                 f"`soft_loss`. Received: name={self.name!r}, soft_loss=None"
             )
+        if self.signals and not self.matches:
+            raise ValueError(
+                "`signals` are the teacher's side of `matches`: pass both. "
+                f"Received: name={self.name!r}, matches={self.matches}"
+            )
 
     @property
     def is_distilled(self):
