@@ -50,10 +50,10 @@ def logits_of(model, over, num_outputs):
     inputs = symbolic_inputs(model)
     if over not in OF_UNITS or inputs is None or len(model.outputs) != 1:
         return model
-    is_one_unit = (over, num_outputs, tuple(model.outputs[0].shape[1:])) == (
-        "classes",
-        2,
-        (1,),
+    is_one_unit = (
+        over == "classes"
+        and num_outputs == 2
+        and tuple(model.outputs[0].shape[1:]) == (1,)
     )
     activation = "sigmoid" if is_one_unit else OF_UNITS[over]
     logits = _before(model, activation)

@@ -171,7 +171,7 @@ class Bench:
         labels = task.labels(cell.labels, cell.seed)
         rows, signal = self.signals.rows(cell.recipe, labels)
         model = self._trained(cell, student)
-        if not isinstance(model, Distiller) or model.teacher is not None:
+        if not isinstance(model, Distiller) or cell.recipe.needs_model(task):
             signal = None
         steps = cell.steps(task)
         _compile(model, cell, task, steps)

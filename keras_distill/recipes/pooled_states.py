@@ -13,6 +13,7 @@ from keras_distill._masks import padding_mask
 from keras_distill.recipes.base import HEAVIEST
 from keras_distill.recipes.logits import kd
 from keras_distill.recording import record
+from keras_distill.students._inputs import masked_mean
 
 NAME = "states"
 # What ends every small model here reads one vector for each text.
@@ -82,10 +83,9 @@ class AveragedStates(keras.Model):
         states = ops.cast(ops.concatenate(states, axis=-1), "float32")
         mask = padding_mask(inputs)
         if mask is None:
-            return ops.cast(ops.mean(states, axis=1), "float16")
-        mask = ops.cast(mask, states.dtype)[..., None]
-        total = ops.maximum(ops.sum(mask, axis=1), 1.0)
-        return ops.cast(ops.sum(states * mask, axis=1) / total, "float16")
+            mask = ops.ones_like(states[..., 0])
+        mask = ops.expand_dims(ops.cast(mask, states.dtype), axis=-1)
+        return ops.cast(masked_mean(states, mask), "float16")
 
 
 def _signals(teacher):

@@ -32,8 +32,8 @@ class What(Source):
             labels without a step. hidden: kd, and the states between the layers
             (students bilstm and shrink), or feature maps (conv_net). pooled:
             kd, and the teacher's states averaged over a text (text_cnn, bilstm,
-            ngram).
-            attention: kd, and where in an image the feature maps are active.
+            ngram). attention: kd, and where in an image the feature maps are
+            active.
             neighbours: its vectors, and which texts they bring together. auto:
             pooled for classes of texts, text_cnn or bilstm, beside a pretrained
             encoder of KerasHub; else kd.
