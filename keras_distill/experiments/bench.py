@@ -12,6 +12,7 @@ from keras_distill import data
 from keras_distill._errors import UsageError
 from keras_distill.distiller import Distiller
 from keras_distill.experiments import configurations
+from keras_distill.experiments import linear_parts
 from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.experiments.cells import PREDICTIONS
@@ -103,6 +104,7 @@ class Bench:
                 "batch_size": student.batch_size,
                 "learning_rate": student.learning_rate,
                 **of_model,
+                **linear_parts.of_cell(cell, self.task),
             },
             "seed": cell.seed,
             "measure": self.task.measure,
@@ -211,7 +213,7 @@ class Bench:
         """
         task, trained = self.task, self.fit(cell, watcher)
         best = trained.best
-        student = cell.student.finished(trained.student, task)
+        student, further = self._finished(cell, trained)
         result = {
             "labels": trained.labels,
             "texts": trained.texts,
@@ -219,6 +221,7 @@ class Bench:
             "best_epoch": best.epoch,
             "parameters": student.count_params(),
             "seconds": trained.seconds,
+            **further,
         }
         if best.failure:
             return {**result, "failed": best.failure}
@@ -232,6 +235,17 @@ class Bench:
         write_predictions(cell.file(folder, PREDICTIONS), predicted)
         scores = self._scores(predicted)
         return {**result, "curves": trained.curves, **scores}
+
+    def _finished(self, cell, trained):
+        """What ships of a student, and a dict of what there is to say of it."""
+        student = cell.student.finished(trained.student, self.task)
+        if trained.best.failure or not linear_parts.of_cell(cell, self.task):
+            return student, {}
+        labels = self.signals.train_labels(
+            cell.recipe, self.task.labels(cell.labels, cell.seed)
+        )
+        student, weight = linear_parts.beside(student, self.task, labels)
+        return student, {"linear_part": weight}
 
     def _context(self, cell, student):
         # What is matched are the states of the model's own layers.

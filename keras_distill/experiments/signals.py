@@ -45,10 +45,27 @@ class Signals:
             rows = rows.followed_by(self.task.encoded[TRANSFER])
         if recipe.is_distilled:
             return rows, signal
-        labels = self.task.pseudo_labels(signal["logits"])
-        known = data.has_label(rows.labels)
-        labels[known] = rows.labels[known]
+        labels = self._labels(rows.labels, signal["logits"])
         return rows.with_labels(labels), signal
+
+    def train_labels(self, recipe, labels):
+        """The labels of the train part, also those that the teacher gives.
+
+        Args:
+            recipe: `Recipe`; one with a transfer set learns from texts without
+                a label, too.
+            labels: Array, the train labels that the student sees.
+        """
+        if not recipe.transfer:
+            return labels
+        return self._labels(labels, self.teacher.logits["train"])
+
+    def _labels(self, labels, logits):
+        """The teacher's labels in the place of missing ones."""
+        found = self.task.pseudo_labels(logits)
+        known = data.has_label(labels)
+        found[known] = labels[known]
+        return found
 
     def _taught_logits(self):
         """The teacher's logits for `task.taught()`."""

@@ -208,7 +208,7 @@ def _layers_of(embeddings, rank, dtype):
     )
     project.build((None, rank))
     if table is not None:
-        for layer, factor in zip((lookup, project), _factorize(table, rank)):
+        for layer, factor in zip((lookup, project), factorize(table, rank)):
             layer.set_weights([factor])
     return lookup, project
 
@@ -247,7 +247,7 @@ def _check_rank(rank, dim):
         )
 
 
-def _factorize(table, rank):
+def factorize(table, rank):
     """The best factors `[vocabulary, rank]`, `[rank, dim]` of a table.
 
     The truncated SVD by way of the small `[dim, dim]` Gram matrix, whose

@@ -51,11 +51,11 @@ def ngram_sum(
         Keras tensors of shapes `[batch, width]` and (the count, int32)
         `[batch, 1]`.
     """
-    rows, counted = _hashes(token_ids, padding_mask, orders)
+    rows, counted = ngram_rows(token_ids, padding_mask, buckets, orders)
     table = keras.layers.Embedding(
         buckets, width, dtype=dtype, name="ngram_embedding"
     )
-    vectors = table(ops.mod(rows, buckets))
+    vectors = table(rows)
     mask = ops.expand_dims(ops.cast(counted, vectors.dtype), axis=-1)
     count = ops.sum(counted, axis=1, keepdims=True)
     return ops.sum(vectors * mask, axis=1), count
@@ -65,6 +65,22 @@ def ngram_mean(token_ids, padding_mask, buckets, dtype=None):
     """The mean of those vectors; 0 for a text without n-grams."""
     total, count = ngram_sum(token_ids, padding_mask, buckets, dtype=dtype)
     return divide_by_count(total, count)
+
+
+def ngram_rows(token_ids, padding_mask, buckets, orders=ORDERS):
+    """The row of a table for each n-gram, and whether it has no padding.
+
+    Args:
+        token_ids: As in `ngram_sum`, or an array, and so are the others.
+        padding_mask: Keras tensor of shape `[batch, length]`, int32.
+        buckets: Integer, the rows of the table.
+        orders: Integers, the lengths of the n-grams.
+
+    Returns:
+        Two tensors of shape `[batch, length * len(orders)]`, int32.
+    """
+    hashes, counted = _hashes(token_ids, padding_mask, orders)
+    return ops.mod(hashes, buckets), counted
 
 
 def _hashes(token_ids, padding_mask, orders):

@@ -62,6 +62,8 @@ class Student:
     copies_layers = False
     # Whether it gains by predicting the teacher's averaged states, too.
     learns_states = False
+    # Whether a linear model of its tokens stands beside it in the end.
+    linear_part = False
     # Where nobody has chosen the epochs: few rows are passed over more often,
     # until there are so many steps, or so many passes.
     fewest_steps, most_epochs = 1500, 30

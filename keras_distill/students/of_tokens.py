@@ -34,6 +34,10 @@ class TokenStudent(Student):
             each token alone, its state after all layers, in as many columns.
         embedding_rank: Integer, columns of the table, which a linear map then
             widens; or None for a whole table.
+        linear_part: Boolean. Whether a linear model of tokens and of pairs of
+            them, fitted on the same labels, is added to the logits when the
+            training has ended, where it is better on dev: for classes, or
+            several labels, of single texts.
     """
 
     # Whether a map turns the columns of such vectors back to all of them.
@@ -42,6 +46,7 @@ class TokenStudent(Student):
     width: int = 64
     embeddings: str = "random"
     embedding_rank: int | None = None
+    linear_part: bool = True
 
     def __post_init__(self):
         super().__post_init__()

@@ -233,6 +233,12 @@ class Task(InRuns, InModels, InExports):
         """
         del labels
 
+    def linear_heads(self):
+        """What a linear model of words is fitted by, of `tasks.linear_heads`.
+
+        None: a row's answer is no linear model of its words, or there is none.
+        """
+
     def labels(self, count, seed):
         """The train labels that a student sees, missing where it sees none.
 

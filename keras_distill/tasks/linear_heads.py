@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+from scipy import special
 from sklearn.linear_model import LogisticRegression
 from sklearn.linear_model import Ridge
 from sklearn.multiclass import OneVsRestClassifier
@@ -50,27 +51,13 @@ class Classes:
         found[:, model.classes_] = scores
         return found
 
-    def parameters(self, model):
-        """Integer, the number of weights."""
-        return sum(
-            each.coef_.size + each.intercept_.size for each in model.estimators_
-        )
-
-
-class DenseClasses(Classes):
-    """One distribution over all classes, of few features without zeros."""
-
-    def fit(self, matrix, labels, strength):
-        """A classifier of the rows of a matrix."""
-        return LogisticRegression(C=strength, max_iter=300).fit(matrix, labels)
-
     def weights(self, model):
         """What a `keras.layers.Dense` of as many units holds.
 
         Returns:
             List of the kernel, `[features, num_classes]`, and the bias.
         """
-        kernel, bias = model.coef_, model.intercept_
+        kernel, bias = self._held(model)
         if len(kernel) == 1:  # Of two classes scikit-learn keeps one row.
             kernel, bias = (
                 np.append(-x, x, axis=0) / 2 for x in (kernel, bias)
@@ -81,9 +68,34 @@ class DenseClasses(Classes):
         all_biases[model.classes_] = bias
         return [all_kernels, all_biases]
 
+    def _held(self, model):
+        """Arrays `[classes, features]` and `[classes]`, of two classes one."""
+        found = model.estimators_
+        return (
+            np.concatenate([each.coef_ for each in found]),
+            np.concatenate([each.intercept_ for each in found]),
+        )
+
+    def loss(self, logits, labels):
+        """Float: the cross-entropy with labels, read as one distribution."""
+        chosen = np.arange(len(labels)), labels
+        return -special.log_softmax(logits, axis=-1)[chosen].mean()
+
     def parameters(self, model):
         """Integer, the number of weights."""
-        return model.coef_.size + model.intercept_.size
+        kernel, bias = self._held(model)
+        return kernel.size + bias.size
+
+
+class DenseClasses(Classes):
+    """One distribution over all classes, of few features without zeros."""
+
+    def fit(self, matrix, labels, strength):
+        """A classifier of the rows of a matrix."""
+        return LogisticRegression(C=strength, max_iter=300).fit(matrix, labels)
+
+    def _held(self, model):
+        return model.coef_, model.intercept_
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +121,24 @@ class Labels:
         for i, classifier in classifiers.items():
             found[:, i] = classifier.decision_function(matrix)
         return found.astype("float32")
+
+    def weights(self, model):
+        """As those of `Classes`, of all labels; None where none varies."""
+        shares, classifiers = model
+        if not classifiers:
+            return None
+        columns, constants = zip(*map(Classes(2).weights, classifiers.values()))
+        varying = list(classifiers)
+        kernel = np.zeros((len(columns[0]), len(shares)))
+        bias = np.where(shares > 0, -UNSEEN, UNSEEN)
+        # The log odds of a label are the difference of the two classes'.
+        kernel[:, varying] = np.diff(columns, axis=-1)[..., 0].T
+        bias[varying] = np.diff(constants, axis=-1)[..., 0]
+        return [kernel, bias]
+
+    def loss(self, logits, labels):
+        """Float: the binary cross-entropy with labels."""
+        return -special.log_expit(np.where(labels > 0, 1, -1) * logits).mean()
 
     def parameters(self, model):
         """Integer, the number of weights."""

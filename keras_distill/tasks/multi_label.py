@@ -139,6 +139,11 @@ class MultiLabelClassification(TextTask):
         """What the teacher finds likely."""
         return (logits > 0).astype("int32")
 
+    def linear_heads(self):
+        from keras_distill.tasks.linear_heads import Labels
+
+        return Labels()
+
     def linear_model(self, labels):
         """TF-IDF with a logistic regression for each label."""
         from keras_distill.tasks import linear
@@ -146,4 +151,4 @@ class MultiLabelClassification(TextTask):
         known = labels[data.has_label(labels)]
         if not known.any():
             return None
-        return linear.of_task(self, labels, linear.Labels())
+        return linear.of_task(self, labels, self.linear_heads())

@@ -43,12 +43,17 @@ class TextClassification(ClassTask, TextTask):
             return None
         return embedders.classifier(preset, self.num_outputs)
 
+    def linear_heads(self):
+        # Not before: `--help` and tasks of one's own need no scikit-learn.
+        from keras_distill.tasks.linear_heads import Classes
+
+        return Classes(self.num_outputs)
+
     def linear_model(self, labels):
         """TF-IDF with logistic regression, as `linear.fit` chooses it."""
-        # Not before: `--help` and tasks of one's own need no scikit-learn.
         from keras_distill.tasks import linear
 
         known = np.flatnonzero(data.has_label(labels))
         if len(np.unique(labels[known])) < 2:
             return None
-        return linear.of_task(self, labels, linear.Classes(self.num_outputs))
+        return linear.of_task(self, labels, self.linear_heads())

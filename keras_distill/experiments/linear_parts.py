@@ -1,0 +1,126 @@
+"""Beside a trained student, a linear model of its tokens and their pairs."""
+
+import math
+
+import numpy as np
+from scipy import optimize
+from scipy import sparse
+
+from keras_distill import data
+from keras_distill.experiments import training
+from keras_distill.students import linear_part
+
+# Inverse strengths of the penalty; texts are about as long as in TF-IDF.
+STRENGTHS = (1.0, 5.0, 30.0)
+# Bounds of what network and part are multiplied by: a few rows of dev may all
+# be right, and more likely without end.
+LEAST, MOST = 0.01, 10.0
+
+
+def of_cell(cell, task):
+    """What a cell's result depends on: `{}` where its student has no part.
+
+    Args:
+        cell: `Cell`.
+        task: `Task`.
+    """
+    has_part = (
+        cell.student.linear_part
+        and cell.recipe.trains
+        # What was trained under the rounding of its file must be that file.
+        and cell.student.quantization is None
+        and task.sides == 1
+        and task.linear_heads() is not None
+    )
+    return {"linear_part": True} if has_part else {}
+
+
+def beside(model, task, labels):
+    """Adds what a linear model, fitted by itself, says to a student's logits.
+
+    What single words and word pairs say, a linear model reads off few labels,
+    and a network of convolutions or recurrent layers does not; trained as one,
+    the network would learn less, as the linear part knows the train texts by
+    heart. So the part is fitted on the labels alone, in seconds, when the
+    network has been trained. Penalty and weights are stacked: what makes dev
+    most likely (two numbers, which the best score would choose by chance).
+
+    Args:
+        model: Trained `keras.Model` of tokens.
+        task: `Task` with `linear_heads`.
+        labels: Array, train labels, missing where there is none.
+
+    Returns:
+        Pair of a `keras.Model`, `model` itself where the part brings nothing
+        on dev, and how much it counts beside the network, a float.
+
+    Reference:
+        Wolpert, 1992, https://doi.org/10.1016/S0893-6080(05)80023-1.
+    """
+    known = np.flatnonzero(data.has_label(labels))
+    labels = labels[known]
+    if len(labels) == 0 or (labels == labels[0]).all():
+        return model, 0.0
+    vocabulary = task.preprocessor.tokenizer.vocabulary_size()
+    train, dev = (
+        linear_part.shares(rows.inputs, vocabulary)
+        for rows in (task.encoded["train"].take(known), task.encoded["dev"])
+    )
+    scale = _scale(train)
+    train, dev = (shares.multiply(scale).tocsr() for shares in (train, dev))
+    heads, network = (
+        task.linear_heads(),
+        training.predict(model, task.encoded["dev"]).astype("float64"),
+    )
+    found = []
+    for strength in STRENGTHS:
+        kernel, bias = _likely(
+            *heads.weights(heads.fit(train, labels, strength)), len(labels)
+        )
+        said = np.stack([network, dev @ kernel + bias])
+        likelihood, weights = _stacked(said, task.encoded["dev"].labels, heads)
+        found.append((likelihood, weights, kernel, bias, said))
+    _, weights, kernel, bias, said = min(found, key=lambda each: each[0])
+    both = np.tensordot(weights, said, axes=1)
+    own, part = weights
+    if part < LEAST or task.score({"dev": both}, "dev") < task.score(
+        {"dev": network}, "dev"
+    ):
+        return model, 0.0
+    kernel, bias = part * scale[:, None] * kernel, part * bias
+    return linear_part.beside(model, own, kernel, bias), float(part / own)
+
+
+def _scale(shares):
+    """What tokens count: more where few texts have them; rows of length 1."""
+    texts = shares.shape[0]
+    holding = shares.getnnz(axis=0)
+    rarity = np.log((1 + texts) / (1 + holding)) + 1
+    lengths = sparse.linalg.norm(shares.multiply(rarity), axis=1)
+    return rarity / max(lengths.mean(), np.finfo("float32").eps)
+
+
+def _likely(kernel, bias, rows):
+    """What no label speaks for is as rare as one in so many, not impossible.
+
+    The network may know it from its teacher.
+    """
+    rarest = math.log(rows + 1)
+    return kernel, np.clip(bias, -rarest, rarest)
+
+
+def _stacked(said, labels, heads):
+    """The least loss on labels that a sum of outputs has, and its weights.
+
+    Args:
+        said: Float array `[2, rows, outputs]`.
+        labels: Array `[rows]`.
+        heads: What has a `loss`.
+    """
+    found = optimize.minimize(
+        lambda weights: heads.loss(np.tensordot(weights, said, axes=1), labels),
+        # The network alone: where that is right, nothing moves.
+        [1.0, 0.0],
+        bounds=[(LEAST, MOST), (0.0, MOST)],
+    )
+    return found.fun, found.x

@@ -1,0 +1,98 @@
+"""A linear model of tokens and of pairs of tokens, beside a network."""
+
+import keras
+import numpy as np
+from keras import ops
+from scipy import sparse
+
+from keras_distill.students._inputs import factorize
+from keras_distill.students._ngrams import ngram_rows
+from keras_distill.students.ngram import TABLE
+from keras_distill.students.ngram import ngram
+
+NAME = "linear_part"
+ORDERS, BUCKETS = (2,), 2**14
+# The tables have a column for each class, or so many.
+WIDEST = 32
+
+
+def shares(inputs, vocabulary):
+    """What the part reads of texts: the share of each token and pair in them.
+
+    Args:
+        inputs: Dict of int32 arrays `[rows, length]`, `token_ids` and
+            `padding_mask`.
+        vocabulary: Integer, how many tokens there are.
+
+    Returns:
+        Sparse float64 matrix `[rows, vocabulary + BUCKETS]`, whose rows sum
+        to 1.
+    """
+    ids, mask = (inputs[name] for name in ("token_ids", "padding_mask"))
+    pairs, counted = map(
+        ops.convert_to_numpy, ngram_rows(ids, mask, BUCKETS, ORDERS)
+    )
+    columns = np.concatenate([ids, vocabulary + pairs], axis=1)
+    known = np.concatenate([mask, counted], axis=1) > 0
+    counts = known.sum(axis=1, keepdims=True)
+    rows, places = np.nonzero(known)
+    # Entries of one place add up.
+    return sparse.csr_matrix(
+        (1 / counts[rows, 0], (rows, columns[rows, places])),
+        shape=(len(ids), vocabulary + BUCKETS),
+    )
+
+
+def beside(model, weight, kernel, bias):
+    """Adds a linear model of `shares` to the logits of a network.
+
+    Args:
+        model: Functional `keras.Model` from `token_ids` and `padding_mask` to
+            logits `[batch, outputs]`; its layers are shared.
+        weight: Float, what these logits are multiplied by.
+        kernel: Float array `[vocabulary + BUCKETS, outputs]`.
+        bias: Float array `[outputs]`.
+
+    Returns:
+        `keras.Model` of stock layers, of the same inputs.
+
+    Example:
+
+    >>> from keras_distill.students import text_cnn
+    >>> model = text_cnn(2, (50, 4), filters=4)
+    >>> both = beside(model, 0.5, np.zeros((50 + BUCKETS, 2)), np.ones(2))
+    >>> ids = np.array([[7, 9, 0]])
+    >>> x = {"token_ids": ids, "padding_mask": ids > 0}
+    >>> np.round(np.asarray(both(x) - model(x) / 2), 6).tolist()
+    [[1.0, 1.0]]
+
+    Reference:
+        Cheng et al., 2016, https://arxiv.org/abs/1606.07792, section 3 (wide
+        and deep; here the wide part is fitted by itself).
+    """
+    vocabulary, outputs = len(kernel) - BUCKETS, len(bias)
+    width = min(np.linalg.matrix_rank(kernel.T @ kernel), WIDEST)
+    width = max(int(width), 1)
+    table, maps = factorize(kernel, width)
+    part = ngram(
+        outputs,
+        (vocabulary, width),
+        buckets=BUCKETS,
+        width=width,
+        orders=ORDERS,
+        dropout=0.0,
+        name=NAME,
+    )
+    values = {
+        TABLE: table[:vocabulary],
+        "ngram_embedding/embeddings": table[vocabulary:],
+        "logits/kernel": maps,
+        "logits/bias": bias,
+    }
+    for variable in part.weights:
+        variable.assign(values[variable.path])
+    inputs = {tensor.name: tensor for tensor in model.inputs}
+    said = part([inputs[tensor.name] for tensor in part.inputs])
+    scaled = keras.layers.Rescaling(weight, name="network")(model.output)
+    logits = keras.layers.Add(name="both")([scaled, said])
+    return keras.Model(model.inputs, logits, name=model.name)

@@ -1,0 +1,280 @@
+"""A linear model beside a student: its features, its graph, its weights."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tiny_text
+
+import keras_distill as kd
+from keras_distill import data
+from keras_distill import export
+from keras_distill.experiments import linear_parts
+from keras_distill.students import linear_part
+from keras_distill.students import text_cnn
+from keras_distill.tasks import TextClassification
+from keras_distill.tasks.linear_heads import Classes
+from keras_distill.tasks.linear_heads import Labels
+
+VOCABULARY = 50
+FEATURES = VOCABULARY + linear_part.BUCKETS
+RNG = np.random.default_rng(0)
+
+
+def hashed(first, second):
+    """The bucket of a pair of tokens, in Python's integers."""
+    found = 2047 * (first % 1048573) % 1048573
+    found = ((found % 46337) ** 2 - found - second) % 1048573
+    return found % linear_part.BUCKETS
+
+
+def inputs(lengths, length=7):
+    ids = RNG.integers(1, VOCABULARY, (len(lengths), length), dtype="int32")
+    mask = np.arange(length) < np.array(lengths)[:, None]
+    return {"token_ids": ids, "padding_mask": mask.astype("int32")}
+
+
+def reference(x):
+    """The shares, text by text and pair by pair."""
+    found = np.zeros((len(x["token_ids"]), FEATURES))
+    for row, (ids, mask) in enumerate(zip(x["token_ids"], x["padding_mask"])):
+        tokens = ids[mask == 1].tolist()
+        columns = tokens + [
+            VOCABULARY + hashed(*pair) for pair in zip(tokens, tokens[1:])
+        ]
+        for column in columns:
+            found[row, column] += 1 / len(columns)
+    return found
+
+
+def test_shares_of_tokens_and_pairs():
+    x = inputs([7, 3, 5, 1, 2])
+    x["token_ids"][0, :4] = 9, 9, 9, 9
+    found = linear_part.shares(x, VOCABULARY).toarray()
+    np.testing.assert_allclose(found, reference(x), atol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 5])
+@pytest.mark.parametrize("weight", [1.0, 0.25])
+def test_the_graph_is_the_sum_of_both(outputs, weight):
+    model = text_cnn(outputs, (VOCABULARY, 4), filters=4)
+    kernel = RNG.normal(size=(FEATURES, outputs))
+    bias = RNG.normal(size=outputs)
+    both = linear_part.beside(model, weight, kernel, bias)
+    x = inputs([7, 3, 5, 1, 2])
+    expected = weight * np.asarray(model(x)) + reference(x) @ kernel + bias
+    np.testing.assert_allclose(np.asarray(both(x)), expected, atol=2e-6)
+
+
+def test_what_two_classes_say_is_one_number():
+    one = RNG.normal(size=(FEATURES, 1))
+    model = text_cnn(2, (VOCABULARY, 4), filters=4)
+    both = linear_part.beside(model, 1.0, one * [-1, 1], np.zeros(2))
+    added = both.count_params() - model.count_params()
+    assert added == FEATURES + 2 + 2
+
+
+def test_many_classes_share_columns():
+    kernel = RNG.normal(size=(FEATURES, 3)) @ RNG.normal(size=(3, 60))
+    kernel += 1e-3 * RNG.normal(size=kernel.shape)
+    model = text_cnn(60, (VOCABULARY, 4), filters=4)
+    both = linear_part.beside(model, 1.0, kernel, np.zeros(60))
+    table = both.get_layer(linear_part.NAME).get_layer("ngram_embedding")
+    assert table.output.shape[-1] == linear_part.WIDEST
+    x = inputs([7, 3, 5])
+    expected = np.asarray(model(x)) + reference(x) @ kernel
+    np.testing.assert_allclose(np.asarray(both(x)), expected, atol=5e-3)
+
+
+def classes_of(labels, features=4, seed=1):
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(len(labels), features))
+    matrix[:, 0] += labels if labels.ndim == 1 else labels[:, 0]
+    return matrix
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_weights_of_classes_give_their_log_odds(count):
+    labels = np.arange(60) % count
+    heads = Classes(count + 1)
+    matrix = classes_of(labels)
+    model = heads.fit(matrix, labels, 1.0)
+    kernel, bias = heads.weights(model)
+    np.testing.assert_allclose(
+        matrix @ kernel + bias, heads.logits(model, matrix), atol=1e-5
+    )
+    assert heads.parameters(model) == 5 * (1 if count == 2 else count)
+
+
+def test_weights_of_labels_give_their_log_odds():
+    labels = np.stack([np.arange(60) % 2, np.zeros(60), np.ones(60)], axis=1)
+    labels = np.append(labels, labels[:, :1], axis=1).astype("int32")
+    heads, matrix = Labels(), classes_of(labels)
+    model = heads.fit(matrix, labels, 1.0)
+    kernel, bias = heads.weights(model)
+    np.testing.assert_allclose(
+        matrix @ kernel + bias, heads.logits(model, matrix), atol=1e-5
+    )
+    assert heads.weights(heads.fit(matrix, labels[:, 1:3], 1.0)) is None
+
+
+def test_losses_of_heads():
+    logits = RNG.normal(size=(6, 3))
+    one, several = np.arange(6) % 3, RNG.integers(0, 2, (6, 3))
+    expected = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    np.testing.assert_allclose(
+        Classes(3).loss(logits, one), float(expected(one, logits)), rtol=1e-6
+    )
+    expected = keras.losses.BinaryCrossentropy(from_logits=True)
+    np.testing.assert_allclose(
+        Labels().loss(logits, several),
+        float(expected(several.astype("float32"), logits)),
+        rtol=1e-6,
+    )
+
+
+@pytest.fixture(scope="module")
+def task():
+    return tiny_text.task(transfer=())
+
+
+def untaught(outputs=2):
+    keras.utils.set_random_seed(0)
+    vocabulary = len(tiny_text.VOCABULARY)
+    return text_cnn(outputs, (vocabulary, 4), filters=4)
+
+
+def test_a_part_knows_what_the_network_does_not(task):
+    model = untaught()
+    both, weight = linear_parts.beside(model, task, task.splits.train.labels)
+    assert weight > 1
+    dev = task.encoded["dev"]
+    said = np.asarray(both(dict(dev.inputs)))
+    assert (said.argmax(axis=-1) == dev.labels).all()
+
+
+def test_a_network_that_knows_all_stays_alone(task):
+    model = untaught()
+    both, _ = linear_parts.beside(model, task, task.splits.train.labels)
+    right = keras.Model(both.inputs, both(both.inputs))
+    wrong = 1 - task.splits.train.labels
+    assert linear_parts.beside(right, task, wrong) == (right, 0.0)
+
+
+@pytest.mark.parametrize("labels", [[-1], [0], [1, -1]])
+def test_one_class_or_none_has_no_part(task, labels):
+    model = untaught()
+    labels = np.resize(labels, 24).astype("int32")
+    assert linear_parts.beside(model, task, labels) == (model, 0.0)
+
+
+def test_a_class_without_a_label_is_left_to_the_network():
+    """A part that excludes it would undo what a teacher says of it."""
+    task = tiny_text.task(transfer=())
+    splits = dataclasses.replace(
+        task.splits, label_names=[*task.splits.label_names, "odd"]
+    )
+    task = TextClassification(splits, task.encoded, task.preprocessor)
+    both, weight = linear_parts.beside(untaught(3), task, splits.train.labels)
+    part = both.get_layer(linear_part.NAME).get_layer("logits")
+    bias = np.asarray(part.bias) / (weight * both.get_layer("network").scale)
+    np.testing.assert_allclose(bias[2], -np.log(25), rtol=1e-5)
+
+
+def arguments(**fields):
+    student = dataclasses.replace(tiny_text.SMALL, **fields)
+    return kd.experiments.Cell(
+        name="cell",
+        title="cell",
+        student_name="student",
+        student=student,
+        arm="hard",
+        recipe=kd.recipes.hard(),
+        seed=0,
+        labels=None,
+        role="control",
+    )
+
+
+@pytest.mark.parametrize(
+    "fields", [{"linear_part": False}, {"quantization": "int4"}]
+)
+def test_cells_without_a_part(task, fields):
+    assert linear_parts.of_cell(arguments(**fields), task) == {}
+    assert linear_parts.of_cell(arguments(), task) == {"linear_part": True}
+
+
+def test_a_run_ends_with_the_part(task, tmp_path):
+    teacher = tiny_text.network()
+    found = kd.distill(
+        task, teacher, tiny_text.SMALL, tmp_path / "run", export=False
+    )
+    plain = kd.distill(
+        task,
+        teacher,
+        dataclasses.replace(tiny_text.SMALL, linear_part=False),
+        tmp_path / "plain",
+        export=False,
+    )
+    control, other = (
+        next(m for m in each["models"] if m["name"] == "control")
+        for each in (found, plain)
+    )
+    assert control["test_score"] == [1.0]
+    assert control["dev_score"] > other["dev_score"]
+    assert control["parameters"] > other["parameters"]
+    record = tmp_path / "run" / "phases" / "control_seed_0.json"
+    assert json.loads(record.read_text())["result"]["linear_part"] > 0
+
+
+def test_labels_of_the_teacher_are_learnt_where_none_are(tmp_path):
+    task = tiny_text.task(transfer=())
+    part = task.encoded["train"]
+    hidden = np.where(np.arange(24) < 20, data.UNLABELLED, part.labels)
+    logits = {
+        name: 9 * np.eye(2)[rows.labels] for name, rows in task.encoded.items()
+    }
+    signals = kd.experiments.signals.Signals(
+        task, kd.experiments.Teacher(logits)
+    )
+    plain, further = kd.recipes.kd(), kd.recipes.kd().with_transfer()
+    np.testing.assert_array_equal(signals.train_labels(plain, hidden), hidden)
+    np.testing.assert_array_equal(
+        signals.train_labels(further, hidden), part.labels
+    )
+
+
+@pytest.mark.parametrize("quantization", [None, "dynamic"])
+def test_files_hold_the_part(task, tmp_path, quantization):
+    both, _ = linear_parts.beside(untaught(), task, task.splits.train.labels)
+    rows = task.encoded["dev"].inputs
+    report = export.litert(
+        both,
+        tmp_path / "student.tflite",
+        quantization=quantization,
+        examples=dict(rows),
+        sequence_length=8,
+    )
+    assert report.agreement == 1
+
+
+def test_the_file_loads_without_the_package(task, tmp_path):
+    both, _ = linear_parts.beside(untaught(), task, task.splits.train.labels)
+    both.save(tmp_path / "student.keras")
+    rows = task.encoded["dev"].inputs
+    np.savez(tmp_path / "rows.npz", said=both(dict(rows)), **rows)
+    code = (
+        "import sys, keras, numpy as np\n"
+        "held = dict(np.load(sys.argv[2]))\n"
+        "said = held.pop('said')\n"
+        "model = keras.models.load_model(sys.argv[1], compile=False)\n"
+        "assert abs(np.asarray(model(held)) - said).max() < 1e-6\n"
+        "assert 'keras_distill' not in sys.modules\n"
+    )
+    files = [str(tmp_path / name) for name in ("student.keras", "rows.npz")]
+    subprocess.run([sys.executable, "-c", code, *files], check=True)
