@@ -200,6 +200,22 @@ def test_vocabulary_is_trained_on_the_texts():
     assert data.train_vocabulary(texts * 4, 60) == vocabulary
 
 
+@pytest.mark.parametrize(("rows", "is_known"), [(60, True), (20_000, False)])
+def test_words_that_occur_twice_are_pieces_of_few_texts(rows, is_known):
+    texts = ["a plain one"] * (rows - 2) + ["quixotic", "a quixotic one"]
+    vocabulary = data.train_vocabulary(texts, 200)
+    assert ("quixotic" in vocabulary) is is_known
+    assert "plain" in vocabulary
+
+
+def test_words_of_a_vocabulary_occur_so_often():
+    texts = ["a plain one"] * 60 + ["a quixotic one"] * 4
+    found = [data.train_vocabulary(texts, 200, count) for count in (2, 4, 6)]
+    assert ["quixotic" in words for words in found] == [True, True, False]
+    with pytest.raises(ValueError, match="`min_count` .* at least 1, at most"):
+        data.train_vocabulary(texts, 200, 11)
+
+
 def characters(first, count):
     """Texts of all of so many characters, the first ones more often."""
     rng = np.random.default_rng(0)

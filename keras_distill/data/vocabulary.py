@@ -1,37 +1,46 @@
 """A WordPiece vocabulary of one's own, and the KerasHub layers that use it."""
 
 import collections
+import math
 import unicodedata
 
 import keras_hub
 
+from keras_distill._checks import check_integer
 from keras_distill._files import write_text
 from keras_distill._scripts import is_ideograph
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 COVERED = 0.9995
+# KerasHub's trainer takes what occurs so often, and cannot be told otherwise:
+# what occurs twice in the texts does ten times in five copies of them.
+TRAINER_COUNT, FEW_TEXTS_COUNT, MANY = 10, 2, 20_000
 # They change how the character before them looks, and the tokenizer drops them.
 VARIATION_SELECTORS = range(0xFE00, 0xFE10)
 
 
-def train_vocabulary(texts, vocabulary_size=8000):
+def train_vocabulary(texts, vocabulary_size=8000, min_count=None):
     """Trains a lower-cased WordPiece vocabulary.
 
-    KerasHub's trainer takes pieces that occur at least ten times, of the
-    thousand most frequent characters. To them are added, as far as there is
-    room, the characters that make up 99.95 % of the texts: as `c` where a word
-    begins with them, as `##c` where they are within one.
+    KerasHub's trainer takes pieces that occur often enough, of the thousand
+    most frequent characters. To them are added, as far as there is room, the
+    characters that make up 99.95 % of the texts: as `c` where a word begins
+    with them, as `##c` where they are within one.
 
     Args:
         texts: Sequence of strings, the train part only.
         vocabulary_size: Integer, the most entries it may have. Defaults to
             `8000`.
+        min_count: Integer from 1 to 10, how often a piece must occur, about.
+            Defaults to 2, as few texts would spell most of their words letter
+            by letter, and to 10 for 20,000 texts or more.
 
     Returns:
         List of strings; the special tokens are first and `[PAD]` is 0.
 
     Raises:
-        ValueError: There are no texts, or the size leaves no room for words.
+        ValueError: There are no texts, the size leaves no room for words, or
+            `min_count` is out of its range.
 
     Example:
 
@@ -53,8 +62,12 @@ def train_vocabulary(texts, vocabulary_size=8000):
             f"tokens. Received: vocabulary_size={vocabulary_size}"
         )
     texts = list(texts)
+    if min_count is None:
+        min_count = FEW_TEXTS_COUNT if len(texts) < MANY else TRAINER_COUNT
+    check_integer("min_count", min_count, 1, TRAINER_COUNT)
+    rows = tf.data.Dataset.from_tensor_slices(texts).batch(256)
     learnt = keras_hub.tokenizers.compute_word_piece_vocabulary(
-        tf.data.Dataset.from_tensor_slices(texts).batch(256),
+        rows.repeat(math.ceil(TRAINER_COUNT / min_count)),
         vocabulary_size,
         lowercase=True,
         reserved_tokens=list(SPECIAL_TOKENS),

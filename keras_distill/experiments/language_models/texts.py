@@ -99,7 +99,8 @@ def build(settings, folder):
         splits = _load(settings)
     if settings.teacher == EMBEDDED:
         words = [" ".join(filter(None, row)) for row in splits.train]
-        vocabulary = data.train_vocabulary(words)
+        # A rare piece is rarely written, and costs each step of the softmax.
+        vocabulary = data.train_vocabulary(words, min_count=10)
         with _files.complete_file(folder / models.VOCABULARY) as draft:
             data.write_vocabulary(vocabulary, draft)
     tokenizer = models.tokenizer(settings, folder)
