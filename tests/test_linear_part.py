@@ -159,11 +159,28 @@ def test_a_part_knows_what_the_network_does_not(task):
 
 
 def test_a_network_that_knows_all_stays_alone(task):
-    model = untaught()
-    both, _ = linear_parts.beside(model, task, task.splits.train.labels)
-    right = keras.Model(both.inputs, both(both.inputs))
-    wrong = 1 - task.splits.train.labels
-    assert linear_parts.beside(right, task, wrong) == (right, 0.0)
+    model, labels = untaught(), task.splits.train.labels
+    model.compile(
+        keras.optimizers.Adam(0.02),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    model.fit(dict(task.encoded["train"].inputs), labels, 24, 100, verbose=0)
+    assert linear_parts.beside(model, task, 1 - labels) == (model, 0.0)
+
+
+def test_of_many_rows_so_many_are_read(task, monkeypatch):
+    read = []
+
+    def shares(inputs, vocabulary):
+        read.append(len(inputs["token_ids"]))
+        return original(inputs, vocabulary)
+
+    original = linear_part.shares
+    monkeypatch.setattr(linear_part, "shares", shares)
+    monkeypatch.setattr(linear_parts, "MOST_ROWS", 16)
+    _, weight = linear_parts.beside(untaught(), task, task.splits.train.labels)
+    assert read == [16, 10]
+    assert weight > 1
 
 
 @pytest.mark.parametrize("labels", [[-1], [0], [1, -1]])

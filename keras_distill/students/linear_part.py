@@ -16,6 +16,11 @@ ORDERS, BUCKETS = (2,), 2**14
 WIDEST = 32
 
 
+def vocabulary_size(model):
+    """How many tokens a small model of `students` knows."""
+    return model.get_layer(TABLE.partition("/")[0]).input_dim
+
+
 def shares(inputs, vocabulary):
     """What the part reads of texts: the share of each token and pair in them.
 
