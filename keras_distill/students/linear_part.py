@@ -25,7 +25,7 @@ def shares(inputs, vocabulary):
     """What the part reads of texts: the share of each token and pair in them.
 
     Args:
-        inputs: Dict of int32 arrays `[rows, length]`, `token_ids` and
+        inputs: Dict of integer arrays `[rows, length]`, `token_ids` and
             `padding_mask`.
         vocabulary: Integer, how many tokens there are.
 
