@@ -1,7 +1,6 @@
 """A linear model beside a student: its features, its graph, its weights."""
 
 import dataclasses
-import json
 import subprocess
 import sys
 
@@ -228,9 +227,7 @@ def test_cells_without_a_part(task, fields):
 
 def test_a_run_ends_with_the_part(task, tmp_path):
     teacher = tiny_text.network()
-    found = kd.distill(
-        task, teacher, tiny_text.SMALL, tmp_path / "run", export=False
-    )
+    found = kd.distill(task, teacher, tiny_text.SMALL, tmp_path / "run")
     plain = kd.distill(
         task,
         teacher,
@@ -245,8 +242,11 @@ def test_a_run_ends_with_the_part(task, tmp_path):
     assert control["test_score"] == [1.0]
     assert control["dev_score"] > other["dev_score"]
     assert control["parameters"] > other["parameters"]
-    record = tmp_path / "run" / "phases" / "control_seed_0.json"
-    assert json.loads(record.read_text())["result"]["linear_part"] > 0
+    row, without = (each["rows"][0]["linear_parts"] for each in (found, plain))
+    assert row[0] > 0
+    assert without == [None]
+    card = (tmp_path / "run" / "export" / "README.md").read_text()
+    assert "Beside the network stands a linear model" in card
 
 
 def test_labels_of_the_teacher_are_learnt_where_none_are(tmp_path):

@@ -174,6 +174,7 @@ def _row(cells, further, cost_per_hour):
     for name in further:
         row[name] = spread([f.result[name] for f in sound])
     row["best_epochs"] = [result["best_epoch"] for result in results]
+    row["linear_parts"] = [result.get("linear_part") for result in results]
     row["curves"] = [f.result["curves"] for f in sound]
     row["details"] = [f.result["details"] for f in sound]
     diagrams = [f.reliability for f in sound if f.reliability]

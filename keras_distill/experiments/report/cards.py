@@ -7,6 +7,10 @@ from keras_distill.experiments.report.entries import TEACHER
 from keras_distill.export.card import model_card
 from keras_distill.export.markdown import escape
 
+BESIDE = (
+    "Beside the network stands a linear model of its tokens and their pairs, "
+    "fitted on the same labels and weighed on dev"
+)
 LIMITS = (
     "It has been trained and scored on the data named above, and nowhere "
     "else. Other data, other languages and other times may give other "
@@ -128,6 +132,8 @@ def _training(found, name, row, entry):
     noun = found["task"]["noun"]
     options = found["students"][name]
     position = row["seeds"].index(entry["seed"])
+    part = row["linear_parts"][position]
+    beside = f" {BESIDE} ({part:.2g} to 1 of the network's)." if part else ""
     return escape(
         f"Arm “{row['arm']}”: {row['learns_from']}. "
         f"{tables.count(row['labels'], found['task']['label_noun'])}, "
@@ -135,7 +141,7 @@ def _training(found, name, row, entry):
         f"{options['batch_size']} {noun}s, Adam, learning rate "
         f"{options['learning_rate']:g}. Seed {entry['seed']}, epoch "
         f"{row['best_epochs'][position]} of {options['epochs']}, the best on "
-        "dev."
+        f"dev.{beside}"
     )
 
 
