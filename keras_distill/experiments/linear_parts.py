@@ -74,8 +74,10 @@ def beside(model, task, labels):
     network = training.predict(model, task.encoded["dev"]).astype("float64")
     heads, best = task.linear_heads(), math.inf
     for strength in STRENGTHS:
-        fitted = heads.weights(heads.fit(train, labels, strength))
-        fitted = _likely(*fitted, len(labels))
+        # What no label speaks for is as rare as one in so many, not impossible:
+        # the network may know it from its teacher.
+        rarest = math.log(len(labels) + 1)
+        fitted = heads.weights(heads.fit(train, labels, strength), rarest)
         said = np.stack([network, dev @ fitted[0] + fitted[1]])
         loss, stacked = _stacked(said, task.encoded["dev"].labels, heads)
         if loss < best:
@@ -95,15 +97,6 @@ def _scale(shares):
     rarity = np.log((1 + texts) / (1 + holding)) + 1
     lengths = sparse.linalg.norm(shares.multiply(rarity), axis=1)
     return rarity / max(lengths.mean(), np.finfo("float32").eps)
-
-
-def _likely(kernel, bias, rows):
-    """What no label speaks for is as rare as one in so many, not impossible.
-
-    The network may know it from its teacher.
-    """
-    rarest = math.log(rows + 1)
-    return kernel, np.clip(bias, -rarest, rarest)
 
 
 def _stacked(said, labels, heads):

@@ -51,8 +51,12 @@ class Classes:
         found[:, model.classes_] = scores
         return found
 
-    def weights(self, model):
+    def weights(self, model, rarest=-UNSEEN):
         """What a `keras.layers.Dense` of as many units holds.
+
+        Args:
+            model: What `fit` gave.
+            rarest: Float, the bounds of log odds without any feature.
 
         Returns:
             List of the kernel, `[features, num_classes]`, and the bias.
@@ -66,7 +70,7 @@ class Classes:
         all_biases = np.full(self.num_classes, UNSEEN)
         all_kernels[:, model.classes_] = kernel.T
         all_biases[model.classes_] = bias
-        return [all_kernels, all_biases]
+        return [all_kernels, np.clip(all_biases, -rarest, rarest)]
 
     def _held(self, model):
         """Arrays `[classes, features]` and `[classes]`, of two classes one."""
@@ -122,7 +126,7 @@ class Labels:
             found[:, i] = classifier.decision_function(matrix)
         return found.astype("float32")
 
-    def weights(self, model):
+    def weights(self, model, rarest=-UNSEEN):
         """As those of `Classes`, of all labels; None where none varies."""
         shares, classifiers = model
         if not classifiers:
@@ -134,7 +138,7 @@ class Labels:
         # The log odds of a label are the difference of the two classes'.
         kernel[:, varying] = np.diff(columns, axis=-1)[..., 0].T
         bias[varying] = np.diff(constants, axis=-1)[..., 0]
-        return [kernel, bias]
+        return [kernel, np.clip(bias, -rarest, rarest)]
 
     def loss(self, logits, labels):
         """Float: the binary cross-entropy with labels."""
