@@ -34,7 +34,10 @@ from keras_distill.recipes import hard
 from keras_distill.recipes import kd
 
 LENGTH, TIMES = 48, 8
-WHOLE = students.TextCNN(embeddings="teacher", embedding_rank=None, width=128)
+# The hashes of a linear part would be others with another vocabulary.
+WHOLE = students.TextCNN(
+    embeddings="teacher", embedding_rank=None, width=128, linear_part=False
+)
 # Of each what the tokens occur at least, the rank, the most weights.
 SMALLER = {
     "1.5 MB": (2, 64, None),
