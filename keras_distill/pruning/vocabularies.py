@@ -217,7 +217,8 @@ def _check_same(model, smaller, kept):
         raise ValueError(
             "`model` must read token ids by tables alone. Received: a model "
             "whose outputs change with the numbers of tokens, as with hashed "
-            "n-grams"
+            "n-grams. A student of a run has none with `--no-linear-part` and "
+            "`--ngram-buckets None`"
         )
 
 
