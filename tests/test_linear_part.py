@@ -151,7 +151,7 @@ def untaught(outputs=2):
 def test_a_part_knows_what_the_network_does_not(task):
     model = untaught()
     both, weight = linear_parts.beside(model, task, task.splits.train.labels)
-    assert weight > 1
+    assert weight > 0
     dev = task.encoded["dev"]
     said = np.asarray(both(dict(dev.inputs)))
     assert (said.argmax(axis=-1) == dev.labels).all()
@@ -179,7 +179,7 @@ def test_of_many_rows_so_many_are_read(task, monkeypatch):
     monkeypatch.setattr(linear_parts, "MOST_ROWS", 16)
     _, weight = linear_parts.beside(untaught(), task, task.splits.train.labels)
     assert read == [16, 10]
-    assert weight > 1
+    assert weight > 0
 
 
 @pytest.mark.parametrize("labels", [[-1], [0], [1, -1]])
