@@ -157,6 +157,23 @@ def test_a_part_knows_what_the_network_does_not(task):
     assert (said.argmax(axis=-1) == dev.labels).all()
 
 
+def test_what_ships_is_the_likeliest_sum_on_dev():
+    """Some dev labels are wrong, so that the part's weight has no bound."""
+    task = tiny_text.task(transfer=())
+    dev = task.encoded["dev"]
+    labels = np.array(dev.labels)
+    labels[[3, 4, 6]] = 1 - labels[[3, 4, 6]]
+    task.encoded["dev"] = dev.with_labels(labels)
+    both, _ = linear_parts.beside(untaught(), task, task.splits.train.labels)
+    said = np.asarray(both(dict(dev.inputs)), "float64")
+    part = both.get_layer(linear_part.NAME)
+    inputs = [dev.inputs[tensor.name] for tensor in part.inputs]
+    own = np.asarray(part(inputs), "float64")
+    least = Classes(2).loss(said, labels)
+    for change in (0.1 * own, -0.1 * own):
+        assert Classes(2).loss(said + change, labels) > least
+
+
 def test_a_network_that_knows_all_stays_alone(task):
     model, labels = untaught(), task.splits.train.labels
     model.compile(
