@@ -184,6 +184,15 @@ def test_a_network_that_knows_all_stays_alone(task):
     assert linear_parts.beside(model, task, 1 - labels) == (model, 0.0)
 
 
+@pytest.mark.parametrize("strengths", [(1e-9, 30.0), (30.0, 1e-9)])
+def test_the_penalty_is_the_likeliest_on_dev(task, monkeypatch, strengths):
+    labels, found = task.splits.train.labels, []
+    for chosen in (strengths, (30.0,)):
+        monkeypatch.setattr(linear_parts, "STRENGTHS", chosen)
+        found.append(linear_parts.beside(untaught(), task, labels)[1])
+    np.testing.assert_allclose(*found)
+
+
 def test_of_many_rows_so_many_are_read(task, monkeypatch):
     read = []
 
@@ -266,12 +275,12 @@ def test_a_run_ends_with_the_part(task, tmp_path):
     assert "Beside the network stands a linear model" in card
 
 
-def test_labels_of_the_teacher_are_learnt_where_none_are(tmp_path):
+def test_labels_of_the_teacher_are_learnt_where_none_are():
     task = tiny_text.task(transfer=())
     part = task.encoded["train"]
     hidden = np.where(np.arange(24) < 20, data.UNLABELLED, part.labels)
     logits = {
-        name: 9 * np.eye(2)[rows.labels] for name, rows in task.encoded.items()
+        name: -9 * np.eye(2)[rows.labels] for name, rows in task.encoded.items()
     }
     signals = kd.experiments.signals.Signals(
         task, kd.experiments.Teacher(logits)
@@ -279,7 +288,8 @@ def test_labels_of_the_teacher_are_learnt_where_none_are(tmp_path):
     plain, further = kd.recipes.kd(), kd.recipes.kd().with_transfer()
     np.testing.assert_array_equal(signals.train_labels(plain, hidden), hidden)
     np.testing.assert_array_equal(
-        signals.train_labels(further, hidden), part.labels
+        signals.train_labels(further, hidden),
+        np.where(np.arange(24) < 20, 1 - part.labels, part.labels),
     )
 
 
