@@ -71,7 +71,9 @@ def test_help_names_every_option_with_its_unit_and_default(capsys):
     options = Distill()
     for group in dataclasses.fields(options):
         for field in dataclasses.fields(getattr(options, group.name)):
-            assert f"--{field.name.replace('_', '-')}" in text
+            # What is done by default has the option to leave it out.
+            no = "no-" * (field.default is True)
+            assert f"--{no}{field.name.replace('_', '-')}" in text
     assert "1000 for docstrings" in " ".join(re.split(r"[\s│]+", text))
 
 

@@ -68,7 +68,9 @@ def test_help_names_every_option(capsys):
     options = Compare()
     for group in dataclasses.fields(options):
         for field in dataclasses.fields(getattr(options, group.name)):
-            assert f"--{field.name.replace('_', '-')}" in text
+            # What is done by default has the option to leave it out.
+            no = "no-" * (field.default is True)
+            assert f"--{no}{field.name.replace('_', '-')}" in text
 
 
 WRONG = [

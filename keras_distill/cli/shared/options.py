@@ -209,9 +209,9 @@ class Learning:
         ngram_buckets: Rows of a table of n-grams beside the convolutions of
             text_cnn. None: convolutions alone. auto: 16384 with the embedded
             teacher, else none.
-        linear_part: Put a linear model of tokens and pairs of tokens beside
-            the trained text_cnn, bilstm or ngram, of classes or several labels
-            of single texts, where it is better on dev.
+        linear_part: Whether a linear model of tokens and of pairs of them
+            stands beside the trained text_cnn, bilstm or ngram, of classes or
+            several labels of single texts, where it is better on dev.
         layers: Layers of the student shrink. auto: half of the teacher's.
         student_file: The .keras file of the student saved, such as a pruned
             teacher: it goes on from its weights. Its inputs are the teacher's.
