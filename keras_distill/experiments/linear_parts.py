@@ -6,7 +6,7 @@ import numpy as np
 from scipy import optimize
 from scipy import sparse
 
-from keras_distill import data
+from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.students import linear_part
 
@@ -59,24 +59,25 @@ def beside(model, task, labels):
     Reference:
         Wolpert, 1992, https://doi.org/10.1016/S0893-6080(05)80023-1.
     """
-    known = np.flatnonzero(data.has_label(labels))
-    if len(known) > MOST_ROWS:
-        known = np.random.default_rng(0).permutation(known)[:MOST_ROWS]
-    labels = labels[known]
+    rows = teaching.labelled_rows(task, labels)
+    if len(rows) > MOST_ROWS:
+        mixed = np.random.default_rng(0).permutation(len(rows))
+        rows = rows.take(mixed[:MOST_ROWS])
+    labels = rows.labels
     if len(labels) == 0 or (labels == labels[0]).all():
         return model, 0.0
     train, dev = (
-        linear_part.shares(rows.inputs, linear_part.vocabulary_size(model))
-        for rows in (task.encoded["train"].take(known), task.encoded["dev"])
+        linear_part.shares(part.inputs, linear_part.vocabulary_size(model))
+        for part in (rows, task.encoded["dev"])
     )
     scale = _scale(train)
     train, dev = (shares.multiply(scale).tocsr() for shares in (train, dev))
     network = training.predict(model, task.encoded["dev"]).astype("float64")
     heads, best = task.linear_heads(), math.inf
+    # What no label speaks for is as rare as one in so many, not impossible: the
+    # network may know it from its teacher.
+    rarest = math.log(len(labels) + 1)
     for strength in STRENGTHS:
-        # What no label speaks for is as rare as one in so many, not impossible:
-        # the network may know it from its teacher.
-        rarest = math.log(len(labels) + 1)
         fitted = heads.weights(heads.fit(train, labels, strength), rarest)
         said = np.stack([network, dev @ fitted[0] + fitted[1]])
         loss, stacked = _stacked(said, task.encoded["dev"].labels, heads)

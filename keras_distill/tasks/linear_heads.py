@@ -51,7 +51,7 @@ class Classes:
         found[:, model.classes_] = scores
         return found
 
-    def weights(self, model, rarest=-UNSEEN):
+    def weights(self, model, rarest=np.inf):
         """What a `keras.layers.Dense` of as many units holds.
 
         Args:
@@ -126,7 +126,7 @@ class Labels:
             found[:, i] = classifier.decision_function(matrix)
         return found.astype("float32")
 
-    def weights(self, model, rarest=-UNSEEN):
+    def weights(self, model, rarest=np.inf):
         """As those of `Classes`, of all labels; None where none varies."""
         shares, classifiers = model
         if not classifiers:
