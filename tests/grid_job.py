@@ -4,8 +4,14 @@ import os
 import pathlib
 import signal
 
+import tensorflow as tf
+
 from keras_distill import experiments
 from keras_distill.experiments import grid
+
+# As in conftest.py, which a worker does not import: rewritten graphs add up in
+# another order, and the last bits differ.
+tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 def made(preparation, path):
