@@ -3,10 +3,13 @@
 import dataclasses
 import types
 
+import numpy as np
 import pytest
+import tensorflow as tf
 import tiny_runs
 import tiny_text
 
+from keras_distill import data
 from keras_distill import recipes
 from keras_distill import students
 from keras_distill._watcher import Watcher
@@ -191,3 +194,26 @@ def test_what_a_row_takes_is_timed_on_the_first_ones(monkeypatch):
     found = predicting.seconds_per_row(tiny_text.network(), rows)
     assert found == pytest.approx(0.2)
     assert [len(logits) for logits in passes] == [5, 5]
+
+
+def test_batches_that_are_kept_are_made_once(monkeypatch):
+    made, batches = [], data.batches
+
+    def count(labels):
+        made.append(len(labels))
+        return labels
+
+    def counted(*arguments, **options):
+        return batches(*arguments, **options).map(
+            lambda x, y: (x, tf.numpy_function(count, [y], y.dtype))
+        )
+
+    rows = tiny_text.task().encoded["train"]
+    monkeypatch.setattr(predicting.data, "batches", counted)
+    model = tiny_text.network()
+    kept = predicting.Predictor(rows, keep=True)
+    first, second = kept(model), kept(model)
+    assert sum(made) == len(rows)
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first, predicting.predict(model, rows))
+    assert sum(made) == 2 * len(rows)

@@ -45,29 +45,15 @@ class Predictor:
 
     Args:
         encoded: `data.EncodedDataset`.
+        keep: Boolean. Whether the batches stay in memory: to make them takes
+            several times as long as a small model does.
     """
 
-    def __init__(self, encoded):
-        few = lengths(encoded)
+    def __init__(self, encoded, keep=False):
         # Of logits for each token, those of several lengths are no one array.
         self._width = encoded.width if encoded.per_token else None
-        if few is None:
-            self._order = np.arange(len(encoded))
-            self._parts = [data.batches(encoded, EVALUATION_BATCH)]
-            return
-        buckets = np.searchsorted(few, encoded.lengths)
-        self._order = np.argsort(buckets, kind="stable")
-        parts = [
-            data.batches(
-                encoded.take(np.flatnonzero(buckets == bucket)),
-                EVALUATION_BATCH,
-                lengths=[length],
-            )
-            for bucket, length in enumerate(few)
-        ]
-        if not encoded.per_token:
-            parts = [functools.reduce(tf.data.Dataset.concatenate, parts)]
-        self._parts = parts
+        self._order, parts = _parts(encoded)
+        self._parts = [part.cache() for part in parts] if keep else parts
 
     def __call__(self, model):
         """Logits `[rows, ..., outputs]`, in the order of the rows."""
@@ -81,3 +67,24 @@ class Predictor:
         logits = np.empty_like(predicted)
         logits[self._order] = predicted
         return logits
+
+
+def _parts(encoded):
+    """An order of the rows, and datasets that have them in it."""
+    few = lengths(encoded)
+    if few is None:
+        return np.arange(len(encoded)), [
+            data.batches(encoded, EVALUATION_BATCH)
+        ]
+    buckets = np.searchsorted(few, encoded.lengths)
+    parts = [
+        data.batches(
+            encoded.take(np.flatnonzero(buckets == bucket)),
+            EVALUATION_BATCH,
+            lengths=[length],
+        )
+        for bucket, length in enumerate(few)
+    ]
+    if not encoded.per_token:
+        parts = [functools.reduce(tf.data.Dataset.concatenate, parts)]
+    return np.argsort(buckets, kind="stable"), parts

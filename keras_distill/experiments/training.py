@@ -210,7 +210,7 @@ class BestEpoch(keras.callbacks.Callback):
         super().__init__()
         self._target = model
         self._task = task
-        self._predict = Predictor(task.encoded["dev"])
+        self._predict = Predictor(task.encoded["dev"], keep=True)
         self._weights = None
         self.score = None
         self.epoch = None
