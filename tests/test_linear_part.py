@@ -3,8 +3,10 @@
 import dataclasses
 import subprocess
 import sys
+import types
 
 import keras
+import keras_hub
 import numpy as np
 import pytest
 import tiny_text
@@ -13,6 +15,7 @@ import keras_distill as kd
 from keras_distill import data
 from keras_distill import export
 from keras_distill.experiments import linear_parts
+from keras_distill.experiments.linear_parts import LinearParts
 from keras_distill.students import linear_part
 from keras_distill.students import text_cnn
 from keras_distill.tasks import TextClassification
@@ -56,6 +59,51 @@ def test_shares_of_tokens_and_pairs():
     found = linear_part.shares(x, VOCABULARY).toarray()
     np.testing.assert_allclose(found, reference(x), atol=1e-12)
     np.testing.assert_allclose(found.sum(axis=1), 1)
+
+
+def test_n_grams_of_characters_of_word_pieces():
+    tokens = ["Good", "##good", "##ooD", "go", "##go"]
+    tokenizer = data.bert_preprocessor(
+        [*data.vocabulary.SPECIAL_TOKENS, *tokens]
+    ).tokenizer
+    found = linear_part.spelling(tokenizer, 12).toarray()
+    # Of "_good" _go, goo, ood, _goo and good; ood; _go.
+    assert found.shape == (12, 5)
+    inner = np.array([[5, 3, 1, 1, 0], [3, 3, 1, 0, 0], [1, 1, 1, 0, 0]])
+    np.testing.assert_array_equal((found @ found.T)[5:8, 5:10], inner)
+    assert found.sum() == 5 + 3 + 1 + 1
+    assert not found[:5].any()
+
+
+def tokenizer_of_bytes():
+    # Ids have a gap, and some are beyond the rows of the table.
+    held = {"\u0120Goo": 1, "\u0120go": 4, "goo": 2, "g": 7, "o": 8, "go": 9}
+    return keras_hub.tokenizers.BytePairTokenizer(held, merges=["g o"])
+
+
+def tokenizer_of_sentence_pieces():
+    tokens = ["<unk>", "\u2581goo", "goo", "go", "\u2581go"]
+    return types.SimpleNamespace(
+        special_tokens=["<unk>"], get_vocabulary=lambda: tokens
+    )
+
+
+@pytest.mark.parametrize(
+    "make", [tokenizer_of_bytes, tokenizer_of_sentence_pieces]
+)
+def test_other_tokenizers_mark_what_begins_a_word(make):
+    found = linear_part.spelling(make(), 5).toarray()
+    np.testing.assert_array_equal(found.sum(axis=1), [0, 3, 1, 0, 1])
+    assert found[1] @ found[2] == found[1] @ found[4] == 1
+    assert found[2] @ found[4] == 0
+
+
+def test_tokens_that_repeat_characters_count_them_again():
+    tokenizer = data.bert_preprocessor(
+        [*data.vocabulary.SPECIAL_TOKENS, "##aaaaa"]
+    ).tokenizer
+    found = linear_part.spelling(tokenizer, 6).toarray()
+    assert sorted(found[5]) == [2, 3]
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 5])
@@ -150,11 +198,81 @@ def untaught(outputs=2):
 
 def test_a_part_knows_what_the_network_does_not(task):
     model = untaught()
-    both, weight = linear_parts.beside(model, task, task.splits.train.labels)
+    both, weight = LinearParts(task).beside(model, task.splits.train.labels)
     assert weight > 0
     dev = task.encoded["dev"]
     said = np.asarray(both(dict(dev.inputs)))
     assert (said.argmax(axis=-1) == dev.labels).all()
+
+
+def spelt_alike(monkeypatch, lengths):
+    """What a part counts where no train text has a word of dev."""
+    monkeypatch.setattr(linear_part, "SPELT", lengths)
+    words = {"train": ["brightest", "darkest"], "dev": ["brightly", "darkly"]}
+    vocabulary = [*data.vocabulary.SPECIAL_TOKENS, *sum(words.values(), [])]
+    part = {
+        name: data.TextDataset(held * 6, np.arange(12) % 2)
+        for name, held in words.items()
+    }
+    splits = data.TextSplits(**part, test=part["dev"], label_names=["a", "b"])
+    task = TextClassification.from_texts(
+        splits, data.bert_preprocessor(vocabulary, 8), name="alike"
+    )
+    keras.utils.set_random_seed(0)
+    model = text_cnn(2, (len(vocabulary), 4), filters=4)
+    return LinearParts(task).beside(model, splits.train.labels)[1]
+
+
+def test_tokens_are_known_by_others_that_are_spelt_alike(monkeypatch):
+    assert spelt_alike(monkeypatch, linear_part.SPELT) > 0
+    assert spelt_alike(monkeypatch, ()) == 0
+
+
+def test_the_characters_are_folded_into_the_tokens(task, monkeypatch):
+    """What ships says of its shares what scikit-learn does of all features."""
+    fits, labels = [], task.splits.train.labels
+
+    def fit(self, matrix, labels, strength):
+        fits.append((original(self, matrix, labels, strength), matrix))
+        return fits[-1][0]
+
+    original = Classes.fit
+    monkeypatch.setattr(Classes, "fit", fit)
+    monkeypatch.setattr(linear_parts, "STRENGTHS", (5.0,))
+    task.encoded["dev"], dev = task.encoded["train"], task.encoded["dev"]
+    try:
+        both, weight = LinearParts(task).beside(untaught(), labels)
+        part = both.get_layer(linear_part.NAME)
+        inputs = task.encoded["train"].inputs
+        found = np.asarray(part([inputs[x.name] for x in part.inputs]))
+    finally:
+        task.encoded["dev"] = dev
+    scale = weight * both.get_layer("network").scale
+    [(model, matrix)] = fits
+    assert matrix.shape[1] > len(tiny_text.VOCABULARY) + linear_part.BUCKETS
+    expected = Classes(2).logits(model, matrix)
+    np.testing.assert_allclose(found / scale, expected, atol=1e-4)
+
+
+def test_fits_are_kept_for_the_same_labels(task, monkeypatch):
+    fits, labels = [], task.splits.train.labels
+
+    def fit(self, matrix, labels, strength):
+        fits.append(strength)
+        return original(self, matrix, labels, strength)
+
+    original = Classes.fit
+    monkeypatch.setattr(Classes, "fit", fit)
+    parts, other = LinearParts(task), np.where(labels > 0, labels, -1)
+    other[0] = 0
+    found = [
+        parts.beside(untaught(), each)[1]
+        for each in (labels, other, labels, other, 1 - labels, labels)
+    ]
+    # The oldest of three was let go.
+    assert len(fits) == 4 * len(linear_parts.STRENGTHS)
+    assert found[0] == found[2] == found[5]
+    assert found[1] == found[3] != found[0]
 
 
 def test_what_ships_is_the_likeliest_sum_on_dev():
@@ -164,7 +282,7 @@ def test_what_ships_is_the_likeliest_sum_on_dev():
     labels = np.array(dev.labels)
     labels[[3, 4, 6]] = 1 - labels[[3, 4, 6]]
     task.encoded["dev"] = dev.with_labels(labels)
-    both, _ = linear_parts.beside(untaught(), task, task.splits.train.labels)
+    both, _ = LinearParts(task).beside(untaught(), task.splits.train.labels)
     said = np.asarray(both(dict(dev.inputs)), "float64")
     part = both.get_layer(linear_part.NAME)
     inputs = [dev.inputs[tensor.name] for tensor in part.inputs]
@@ -181,7 +299,7 @@ def test_a_network_that_knows_all_stays_alone(task):
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
     model.fit(dict(task.encoded["train"].inputs), labels, 24, 100, verbose=0)
-    assert linear_parts.beside(model, task, 1 - labels) == (model, 0.0)
+    assert LinearParts(task).beside(model, 1 - labels) == (model, 0.0)
 
 
 @pytest.mark.parametrize("strengths", [(1e-9, 30.0), (30.0, 1e-9)])
@@ -189,7 +307,7 @@ def test_the_penalty_is_the_likeliest_on_dev(task, monkeypatch, strengths):
     labels, found = task.splits.train.labels, []
     for chosen in (strengths, (30.0,)):
         monkeypatch.setattr(linear_parts, "STRENGTHS", chosen)
-        found.append(linear_parts.beside(untaught(), task, labels)[1])
+        found.append(LinearParts(task).beside(untaught(), labels)[1])
     np.testing.assert_allclose(*found)
 
 
@@ -203,7 +321,7 @@ def test_of_many_rows_so_many_are_read(task, monkeypatch):
     original = linear_part.shares
     monkeypatch.setattr(linear_part, "shares", shares)
     monkeypatch.setattr(linear_parts, "MOST_ROWS", 16)
-    _, weight = linear_parts.beside(untaught(), task, task.splits.train.labels)
+    _, weight = LinearParts(task).beside(untaught(), task.splits.train.labels)
     assert read == [16, 10]
     assert weight > 0
 
@@ -212,7 +330,7 @@ def test_of_many_rows_so_many_are_read(task, monkeypatch):
 def test_one_class_or_none_has_no_part(task, labels):
     model = untaught()
     labels = np.resize(labels, 24).astype("int32")
-    assert linear_parts.beside(model, task, labels) == (model, 0.0)
+    assert LinearParts(task).beside(model, labels) == (model, 0.0)
 
 
 def test_a_class_without_a_label_is_left_to_the_network():
@@ -222,7 +340,7 @@ def test_a_class_without_a_label_is_left_to_the_network():
         task.splits, label_names=[*task.splits.label_names, "odd"]
     )
     task = TextClassification(splits, task.encoded, task.preprocessor)
-    both, weight = linear_parts.beside(untaught(3), task, splits.train.labels)
+    both, weight = LinearParts(task).beside(untaught(3), splits.train.labels)
     part = both.get_layer(linear_part.NAME).get_layer("logits")
     bias = np.asarray(part.bias) / (weight * both.get_layer("network").scale)
     np.testing.assert_allclose(bias[2], -np.log(25), rtol=1e-5)
@@ -295,7 +413,7 @@ def test_labels_of_the_teacher_are_learnt_where_none_are():
 
 @pytest.mark.parametrize("quantization", [None, "dynamic"])
 def test_files_hold_the_part(task, tmp_path, quantization):
-    both, _ = linear_parts.beside(untaught(), task, task.splits.train.labels)
+    both, _ = LinearParts(task).beside(untaught(), task.splits.train.labels)
     rows = task.encoded["dev"].inputs
     report = export.litert(
         both,
@@ -308,7 +426,7 @@ def test_files_hold_the_part(task, tmp_path, quantization):
 
 
 def test_the_file_loads_without_the_package(task, tmp_path):
-    both, _ = linear_parts.beside(untaught(), task, task.splits.train.labels)
+    both, _ = LinearParts(task).beside(untaught(), task.splits.train.labels)
     both.save(tmp_path / "student.keras")
     rows = task.encoded["dev"].inputs
     np.savez(tmp_path / "rows.npz", said=both(dict(rows)), **rows)

@@ -202,3 +202,11 @@ def bert_preprocessor(vocabulary, sequence_length=64):
     return keras_hub.models.BertTextClassifierPreprocessor(
         tokenizer, sequence_length=sequence_length
     )
+
+
+def ids_of_tokens(tokenizer):
+    """Dict from each token of a KerasHub tokenizer, a string, to its id."""
+    if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
+        return tokenizer.vocabulary  # Whose ids may have gaps.
+    tokens = tokenizer.get_vocabulary()
+    return {token: index for index, token in enumerate(tokens)}

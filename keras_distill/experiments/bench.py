@@ -58,6 +58,7 @@ class Bench:
         self.teacher = teacher
         self._built = {}
         self.signals = Signals(task, teacher)
+        self._linear_parts = linear_parts.LinearParts(task)
 
     @functools.cached_property
     def hashes(self):
@@ -244,7 +245,7 @@ class Bench:
         labels = self.signals.train_labels(
             cell.recipe, self.task.labels(cell.labels, cell.seed)
         )
-        student, weight = linear_parts.beside(student, self.task, labels)
+        student, weight = self._linear_parts.beside(student, labels)
         return student, {"linear_part": weight}
 
     def _context(self, cell, student):

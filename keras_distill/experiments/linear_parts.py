@@ -15,6 +15,9 @@ STRENGTHS = (1.0, 5.0, 30.0)
 # Bounds of what network and part are multiplied by: a few rows of dev may all
 # be right, and more likely without end.
 LEAST, MOST = 0.01, 10.0
+# Of how many sets of labels the fits stay in memory: of a seed those of a
+# student on labels, and of one that the teacher's answers are labels for.
+KEPT = 2
 # More texts take minutes, and say little more of a word.
 MOST_ROWS = 50_000
 
@@ -37,58 +40,120 @@ def of_cell(cell, task):
     return {"linear_part": True} if has_part else {}
 
 
-def beside(model, task, labels):
-    """Adds what a linear model, fitted by itself, says to a student's logits.
+class LinearParts:
+    """Linear models on a task's labels, which go beside students.
 
     What single words and word pairs say, a linear model reads off few labels,
     and a network of convolutions or recurrent layers does not; trained as one,
     the network would learn less, as the linear part knows the train texts by
     heart. So the part is fitted on the labels alone, in seconds, when the
-    network has been trained. Penalty and weights are stacked: what makes dev
-    most likely (two numbers, which the best score would choose by chance).
+    network has been trained, and is kept for the next students with the same
+    labels.
 
     Args:
-        model: Trained `keras.Model` of tokens.
-        task: `Task` with `linear_heads`.
-        labels: Array, train labels, missing where there is none.
-
-    Returns:
-        Pair of a `keras.Model`, `model` itself where the part brings nothing
-        on dev, and how much it counts beside the network, a float.
-
-    Reference:
-        Wolpert, 1992, https://doi.org/10.1016/S0893-6080(05)80023-1.
+        task: `Task`.
     """
+
+    def __init__(self, task):
+        self.task = task
+        self._kept = {}
+
+    def beside(self, model, labels):
+        """Adds what a linear model says to a student's logits.
+
+        Penalty and weights are stacked: what makes dev most likely (two
+        numbers, which the best score would choose by chance).
+
+        Args:
+            model: Trained `keras.Model` of tokens.
+            labels: Array, train labels, missing where there is none.
+
+        Returns:
+            Pair of a `keras.Model`, `model` itself where the part brings
+            nothing on dev, and how much it counts beside the network, a float.
+
+        Reference:
+            Wolpert, 1992, https://doi.org/10.1016/S0893-6080(05)80023-1.
+        """
+        task, best = self.task, math.inf
+        dev = task.encoded["dev"]
+        network = training.predict(model, dev).astype("float64")
+        heads, vocabulary = (
+            task.linear_heads(),
+            linear_part.vocabulary_size(model),
+        )
+        for fitted, said in self._fitted(labels, vocabulary):
+            said = np.stack([network, said])
+            loss, stacked = _stacked(said, dev.labels, heads)
+            if loss < best:
+                best, (kernel, bias), (own, part) = loss, fitted, stacked
+                both = np.tensordot(stacked, said, axes=1)
+        if best == math.inf:
+            return model, 0.0
+        score, alone = (task.score({"dev": x}, "dev") for x in (both, network))
+        if part < LEAST or score < alone:
+            return model, 0.0
+        kernel, bias = part * kernel, part * bias
+        return linear_part.beside(model, own, kernel, bias), float(part / own)
+
+    def _fitted(self, labels, vocabulary):
+        """`_fit`, of labels that were not asked for lately."""
+        key = vocabulary, labels.shape, labels.tobytes()
+        if key not in self._kept:
+            while len(self._kept) >= KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = list(_fit(self.task, labels, vocabulary))
+        return self._kept[key]
+
+
+def _fit(task, labels, vocabulary):
+    """Yields, for each penalty, the weights and what they say of dev."""
     rows = teaching.labelled_rows(task, labels)
     if len(rows) > MOST_ROWS:
         mixed = np.random.default_rng(0).permutation(len(rows))
         rows = rows.take(mixed[:MOST_ROWS])
-    labels = rows.labels
-    if len(labels) == 0 or (labels == labels[0]).all():
-        return model, 0.0
+    if len(rows) == 0 or (rows.labels == rows.labels[0]).all():
+        return
     train, dev = (
-        linear_part.shares(part.inputs, linear_part.vocabulary_size(model))
+        linear_part.shares(part.inputs, vocabulary)
         for part in (rows, task.encoded["dev"])
     )
-    scale = _scale(train)
-    train, dev = (shares.multiply(scale).tocsr() for shares in (train, dev))
-    network = training.predict(model, task.encoded["dev"]).astype("float64")
-    heads, best = task.linear_heads(), math.inf
+    features = _features(
+        train, linear_part.spelling(task.preprocessor.tokenizer, vocabulary)
+    )
+    heads, fitted_on = task.linear_heads(), train @ features
     # What no label speaks for is as rare as one in so many, not impossible: the
     # network may know it from its teacher.
-    rarest = math.log(len(labels) + 1)
+    rarest = math.log(len(rows) + 1)
     for strength in STRENGTHS:
-        fitted = heads.weights(heads.fit(train, labels, strength), rarest)
-        said = np.stack([network, dev @ fitted[0] + fitted[1]])
-        loss, stacked = _stacked(said, task.encoded["dev"].labels, heads)
-        if loss < best:
-            best, (kernel, bias), (own, part) = loss, fitted, stacked
-            both = np.tensordot(stacked, said, axes=1)
-    score, alone = (task.score({"dev": x}, "dev") for x in (both, network))
-    if part < LEAST or score < alone:
-        return model, 0.0
-    kernel, bias = part * scale[:, None] * kernel, part * bias
-    return linear_part.beside(model, own, kernel, bias), float(part / own)
+        model = heads.fit(fitted_on, rows.labels, strength)
+        kernel, bias = heads.weights(model, rarest)
+        kernel = features @ kernel
+        yield (kernel, bias), dev @ kernel + bias
+
+
+def _features(shares, spelling):
+    """From shares to what is fitted: these, and the characters of tokens.
+
+    Args:
+        shares: Sparse matrix `[rows, features]`, of tokens, then of pairs.
+        spelling: Sparse matrix `[tokens, n-grams]`.
+
+    Returns:
+        Sparse matrix `[features, features + n-grams]`. Tokens and characters
+        are as long as one another, and so count alike.
+    """
+    spelt = sparse.vstack(
+        [
+            spelling,
+            sparse.csr_matrix(
+                (shares.shape[1] - spelling.shape[0], spelling.shape[1])
+            ),
+        ]
+    )
+    return sparse.hstack(
+        [sparse.diags(_scale(shares)), spelt.multiply(_scale(shares @ spelt))]
+    ).tocsr()
 
 
 def _scale(shares):

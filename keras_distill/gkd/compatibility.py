@@ -7,6 +7,7 @@ import keras_hub
 from keras_distill._checks import check_between
 from keras_distill._checks import check_integer
 from keras_distill._layers import longest_sequence
+from keras_distill.data.vocabulary import ids_of_tokens
 from keras_distill.distiller.checks import check_models
 from keras_distill.teachers import Teacher
 
@@ -37,18 +38,10 @@ def check_pair(teacher, student):
     _check_tokenizers(tokenizer_of(teacher), tokenizer_of(student))
 
 
-def _vocabulary(tokenizer):
-    """Dict from token to id."""
-    if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
-        return tokenizer.vocabulary  # Whose ids may have gaps.
-    tokens = tokenizer.get_vocabulary()
-    return {token: index for index, token in enumerate(tokens)}
-
-
 def _check_tokenizers(teacher, student):
     if teacher is None or student is None or teacher is student:
         return
-    ours, theirs = _vocabulary(student), _vocabulary(teacher)
+    ours, theirs = ids_of_tokens(student), ids_of_tokens(teacher)
     differing = sorted(
         (
             token

@@ -1,10 +1,13 @@
 """A linear model of tokens and of pairs of tokens, beside a network."""
 
+import collections
+
 import keras
 import numpy as np
 from keras import ops
 from scipy import sparse
 
+from keras_distill.data.vocabulary import ids_of_tokens
 from keras_distill.students._inputs import factorize
 from keras_distill.students._ngrams import ngram_rows
 from keras_distill.students.ngram import TABLE
@@ -14,6 +17,11 @@ NAME = "linear_part"
 ORDERS, BUCKETS = (2,), 2**14
 # The tables have a column for each class, or so many.
 WIDEST = 32
+# The lengths of n-grams of characters.
+SPELT = (3, 4)
+# The first character of a token that begins a word, as SentencePiece and as
+# tokenizers of bytes write it. Word pieces mark those that begin none.
+BEGIN, BYTES_BEGIN = "\u2581", "\u0120"
 
 
 def vocabulary_size(model):
@@ -46,6 +54,62 @@ def shares(inputs, vocabulary):
         (1 / counts[rows, 0], (rows, columns[rows, places])),
         shape=(len(ids), vocabulary + BUCKETS),
     )
+
+
+def spelling(tokenizer, vocabulary):
+    """How often each token has each n-gram of three or four characters.
+
+    Tokens are spelt in lower case; where a word begins is a character, too.
+    What few texts, or none, say of a token others say that are spelt alike:
+    a linear model of these n-grams is one of tokens,
+    `shares[:, :vocabulary] @ spelling @ weights`, also of tokens that no text
+    has.
+
+    Args:
+        tokenizer: KerasHub tokenizer.
+        vocabulary: Integer, how many rows.
+
+    Returns:
+        Sparse float64 matrix `[vocabulary, n-grams]`; a special token has
+        none.
+
+    Example:
+
+    >>> from keras_distill.data import bert_preprocessor, train_vocabulary
+    >>> tokens = train_vocabulary(["low lower lowest"] * 9, 14)
+    >>> spelling(bert_preprocessor(tokens).tokenizer, 14).shape[0]
+    14
+
+    Reference:
+        Bojanowski et al., 2017, https://arxiv.org/abs/1607.04606, section 3.2.
+    """
+    special = {*tokenizer.special_tokens, getattr(tokenizer, "oov_token", None)}
+    within = getattr(tokenizer, "suffix_indicator", None)
+    columns = collections.defaultdict(lambda: len(columns))
+    rows, found = [], []
+    for token, row in ids_of_tokens(tokenizer).items():
+        if token in special or row >= vocabulary:
+            continue
+        spelt = _spelt(token, within)
+        for length in SPELT:
+            for start in range(len(spelt) - length + 1):
+                rows.append(row)
+                found.append(columns[spelt[start : start + length]])
+    # Entries of one place add up.
+    return sparse.csr_matrix(
+        (np.ones(len(rows)), (rows, found)), shape=(vocabulary, len(columns))
+    )
+
+
+def _spelt(token, within):
+    """A token's characters, after `BEGIN` where it begins a word."""
+    if within is None:
+        token = token.replace(BYTES_BEGIN, BEGIN)
+    elif token.startswith(within):
+        token = token.removeprefix(within)
+    else:
+        token = BEGIN + token
+    return token.lower()
 
 
 def beside(model, weight, kernel, bias):
