@@ -239,6 +239,7 @@ def test_the_characters_are_folded_into_the_tokens(task, monkeypatch):
     original = Classes.fit
     monkeypatch.setattr(Classes, "fit", fit)
     monkeypatch.setattr(linear_parts, "STRENGTHS", (5.0,))
+    monkeypatch.setattr(linear_parts, "CHARACTERS", (0.5,))
     task.encoded["dev"], dev = task.encoded["train"], task.encoded["dev"]
     try:
         both, weight = LinearParts(task).beside(untaught(), labels)
@@ -270,7 +271,7 @@ def test_fits_are_kept_for_the_same_labels(task, monkeypatch):
         for each in (labels, other, labels, other, 1 - labels, labels)
     ]
     # The oldest of three was let go.
-    assert len(fits) == 4 * len(linear_parts.STRENGTHS)
+    assert len(fits) == 4 * 5
     assert found[0] == found[2] == found[5]
     assert found[1] == found[3] != found[0]
 
@@ -305,10 +306,30 @@ def test_a_network_that_knows_all_stays_alone(task):
 @pytest.mark.parametrize("strengths", [(1e-9, 30.0), (30.0, 1e-9)])
 def test_the_penalty_is_the_likeliest_on_dev(task, monkeypatch, strengths):
     labels, found = task.splits.train.labels, []
+    monkeypatch.setattr(linear_parts, "CHARACTERS", (0.0,))
     for chosen in (strengths, (30.0,)):
         monkeypatch.setattr(linear_parts, "STRENGTHS", chosen)
         found.append(LinearParts(task).beside(untaught(), labels)[1])
     np.testing.assert_allclose(*found)
+
+
+@pytest.mark.parametrize("characters", [(0.0, 0.5, 1.0), (1.0, 0.5, 0.0)])
+def test_what_characters_count_is_the_likeliest_on_dev(
+    task, monkeypatch, characters
+):
+    monkeypatch.setattr(linear_parts, "STRENGTHS", (5.0,))
+    dev, labels = task.encoded["dev"], task.splits.train.labels
+
+    def losses(tried):
+        for each in tried:
+            monkeypatch.setattr(linear_parts, "CHARACTERS", each)
+            both, _ = LinearParts(task).beside(untaught(), labels)
+            said = np.asarray(both(dict(dev.inputs)), "float64")
+            yield Classes(2).loss(said, dev.labels)
+
+    all_of_them, *single = losses([characters, *zip(characters)])
+    assert len(set(single)) == 3
+    np.testing.assert_allclose(all_of_them, min(single))
 
 
 def test_of_many_rows_so_many_are_read(task, monkeypatch):

@@ -1,5 +1,6 @@
 """Beside a trained student, a linear model of its tokens and their pairs."""
 
+import functools
 import math
 
 import numpy as np
@@ -10,8 +11,11 @@ from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.students import linear_part
 
-# Inverse strengths of the penalty; texts are about as long as in TF-IDF.
-STRENGTHS = (1.0, 5.0, 30.0)
+# Inverse strengths of the penalty, the usual one first; texts are about as long
+# as in TF-IDF.
+STRENGTHS = (5.0, 1.0, 30.0)
+# How much n-grams of characters count beside tokens and their pairs.
+CHARACTERS = (0.0, 0.5, 1.0)
 # Bounds of what network and part are multiplied by: a few rows of dev may all
 # be right, and more likely without end.
 LEAST, MOST = 0.01, 10.0
@@ -61,8 +65,9 @@ class LinearParts:
     def beside(self, model, labels):
         """Adds what a linear model says to a student's logits.
 
-        Penalty and weights are stacked: what makes dev most likely (two
-        numbers, which the best score would choose by chance).
+        How much characters count, the penalty, and the two weights that sum
+        network and part are those that make dev most likely: the best score
+        would choose them by chance.
 
         Args:
             model: Trained `keras.Model` of tokens.
@@ -75,85 +80,96 @@ class LinearParts:
         Reference:
             Wolpert, 1992, https://doi.org/10.1016/S0893-6080(05)80023-1.
         """
-        task, best = self.task, math.inf
+        task, vocabulary = self.task, linear_part.vocabulary_size(model)
+        fits = self._fits(labels, vocabulary)
+        if fits is None:
+            return model, 0.0
         dev = task.encoded["dev"]
         network = training.predict(model, dev).astype("float64")
-        heads, vocabulary = (
-            task.linear_heads(),
-            linear_part.vocabulary_size(model),
+
+        def stacked(characters, strength):
+            said = np.stack([network, fits(characters, strength)[1]])
+            loss, weights = _stacked(said, dev.labels, task.linear_heads())
+            return loss, characters, strength, weights
+
+        # Each penalty with each weight would take twice as long.
+        first = min(stacked(each, STRENGTHS[0]) for each in CHARACTERS)
+        others = (stacked(first[1], each) for each in STRENGTHS[1:])
+        _, *chosen, (own, part) = min([first, *others])
+        (kernel, bias), said = fits(*chosen)
+        score, alone = (
+            task.score({"dev": x}, "dev")
+            for x in (own * network + part * said, network)
         )
-        for fitted, said in self._fitted(labels, vocabulary):
-            said = np.stack([network, said])
-            loss, stacked = _stacked(said, dev.labels, heads)
-            if loss < best:
-                best, (kernel, bias), (own, part) = loss, fitted, stacked
-                both = np.tensordot(stacked, said, axes=1)
-        if best == math.inf:
-            return model, 0.0
-        score, alone = (task.score({"dev": x}, "dev") for x in (both, network))
         if part < LEAST or score < alone:
             return model, 0.0
         kernel, bias = part * kernel, part * bias
         return linear_part.beside(model, own, kernel, bias), float(part / own)
 
-    def _fitted(self, labels, vocabulary):
-        """`_fit`, of labels that were not asked for lately."""
+    def _fits(self, labels, vocabulary):
+        """`_fits_on`, of labels that were not asked for lately."""
         key = vocabulary, labels.shape, labels.tobytes()
         if key not in self._kept:
             while len(self._kept) >= KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[key] = list(_fit(self.task, labels, vocabulary))
+            self._kept[key] = _fits_on(self.task, labels, vocabulary)
         return self._kept[key]
 
 
-def _fit(task, labels, vocabulary):
-    """Yields, for each penalty, the weights and what they say of dev."""
+def _fits_on(task, labels, vocabulary):
+    """A function that fits a linear model, or None where nothing differs.
+
+    Returns:
+        Callable from what characters count, and from the penalty, to a pair:
+        kernel and bias, and what they say of dev. It keeps what it gave.
+    """
     rows = teaching.labelled_rows(task, labels)
     if len(rows) > MOST_ROWS:
         mixed = np.random.default_rng(0).permutation(len(rows))
         rows = rows.take(mixed[:MOST_ROWS])
     if len(rows) == 0 or (rows.labels == rows.labels[0]).all():
-        return
+        return None
     train, dev = (
         linear_part.shares(part.inputs, vocabulary)
         for part in (rows, task.encoded["dev"])
     )
-    features = _features(
-        train, linear_part.spelling(task.preprocessor.tokenizer, vocabulary)
-    )
-    heads, fitted_on = task.linear_heads(), train @ features
+    spelling = linear_part.spelling(task.preprocessor.tokenizer, vocabulary)
     # What no label speaks for is as rare as one in so many, not impossible: the
     # network may know it from its teacher.
-    rarest = math.log(len(rows) + 1)
-    for strength in STRENGTHS:
-        model = heads.fit(fitted_on, rows.labels, strength)
+    heads, rarest = task.linear_heads(), math.log(len(rows) + 1)
+
+    @functools.cache
+    def fit(characters, strength):
+        features = _features(train, spelling, characters)
+        model = heads.fit(train @ features, rows.labels, strength)
         kernel, bias = heads.weights(model, rarest)
-        kernel = features @ kernel
-        yield (kernel, bias), dev @ kernel + bias
+        kernel = (features @ kernel).astype("float32")
+        return (kernel, bias), dev @ kernel + bias
+
+    return fit
 
 
-def _features(shares, spelling):
+def _features(shares, spelling, characters):
     """From shares to what is fitted: these, and the characters of tokens.
 
     Args:
         shares: Sparse matrix `[rows, features]`, of tokens, then of pairs.
         spelling: Sparse matrix `[tokens, n-grams]`.
+        characters: Float, how long rows of n-grams are beside these shares'.
 
     Returns:
-        Sparse matrix `[features, features + n-grams]`. Tokens and characters
-        are as long as one another, and so count alike.
+        Sparse matrix `[features, features]` without characters, else
+        `[features, features + n-grams]`.
     """
+    plain = sparse.diags(_scale(shares)).tocsr()
+    if characters == 0:
+        return plain
+    pairs = shares.shape[1] - spelling.shape[0]
     spelt = sparse.vstack(
-        [
-            spelling,
-            sparse.csr_matrix(
-                (shares.shape[1] - spelling.shape[0], spelling.shape[1])
-            ),
-        ]
+        [spelling, sparse.csr_matrix((pairs, spelling.shape[1]))]
     )
-    return sparse.hstack(
-        [sparse.diags(_scale(shares)), spelt.multiply(_scale(shares @ spelt))]
-    ).tocsr()
+    scale = characters * _scale(shares @ spelt)
+    return sparse.hstack([plain, spelt.multiply(scale)]).tocsr()
 
 
 def _scale(shares):
