@@ -17,11 +17,9 @@ NAME = "linear_part"
 ORDERS, BUCKETS = (2,), 2**14
 # The tables have a column for each class, or so many.
 WIDEST = 32
-# The lengths of n-grams of characters.
-SPELT = (3, 4)
-# The first character of a token that begins a word, as SentencePiece and as
-# tokenizers of bytes write it. Word pieces mark those that begin none.
-BEGIN, BYTES_BEGIN = "\u2581", "\u0120"
+# The lengths of n-grams of characters, and what begins a word, as SentencePiece
+# writes it.
+SPELT, BEGIN = (3, 4), "\u2581"
 
 
 def vocabulary_size(model):
@@ -102,14 +100,16 @@ def spelling(tokenizer, vocabulary):
 
 
 def _spelt(token, within):
-    """A token's characters, after `BEGIN` where it begins a word."""
+    """A token's characters, one more where it begins a word."""
+    # Of SentencePiece and of bytes, tokens have that character themselves; word
+    # pieces mark the others.
     if within is None:
-        token = token.replace(BYTES_BEGIN, BEGIN)
+        spelt = token
     elif token.startswith(within):
-        token = token.removeprefix(within)
+        spelt = token.removeprefix(within)
     else:
-        token = BEGIN + token
-    return token.lower()
+        spelt = BEGIN + token
+    return spelt.lower()
 
 
 def beside(model, weight, kernel, bias):
