@@ -306,7 +306,7 @@ def test_a_network_that_knows_all_stays_alone(task):
 @pytest.mark.parametrize("strengths", [(1e-9, 30.0), (30.0, 1e-9)])
 def test_the_penalty_is_the_likeliest_on_dev(task, monkeypatch, strengths):
     labels, found = task.splits.train.labels, []
-    monkeypatch.setattr(linear_parts, "CHARACTERS", (0.0,))
+    monkeypatch.setattr(linear_parts, "CHARACTERS", (1.0,))
     for chosen in (strengths, (30.0,)):
         monkeypatch.setattr(linear_parts, "STRENGTHS", chosen)
         found.append(LinearParts(task).beside(untaught(), labels)[1])
