@@ -228,26 +228,28 @@ def test_tokens_are_known_by_others_that_are_spelt_alike(monkeypatch):
     assert spelt_alike(monkeypatch, ()) == 0
 
 
-def test_the_characters_are_folded_into_the_tokens(task, monkeypatch):
-    """What ships says of its shares what scikit-learn does of all features."""
-    fits, labels = [], task.splits.train.labels
+@pytest.fixture
+def fits(monkeypatch):
+    """The models that scikit-learn fits, each with its matrix."""
+    found, original = [], Classes.fit
 
     def fit(self, matrix, labels, strength):
-        fits.append((original(self, matrix, labels, strength), matrix))
-        return fits[-1][0]
+        found.append((original(self, matrix, labels, strength), matrix))
+        return found[-1][0]
 
-    original = Classes.fit
     monkeypatch.setattr(Classes, "fit", fit)
+    return found
+
+
+def test_the_characters_are_folded_into_the_tokens(task, fits, monkeypatch):
+    """What ships says of its shares what scikit-learn does of all features."""
+    train = task.encoded["train"]
     monkeypatch.setattr(linear_parts, "STRENGTHS", (5.0,))
     monkeypatch.setattr(linear_parts, "CHARACTERS", (0.5,))
-    task.encoded["dev"], dev = task.encoded["train"], task.encoded["dev"]
-    try:
-        both, weight = LinearParts(task).beside(untaught(), labels)
-        part = both.get_layer(linear_part.NAME)
-        inputs = task.encoded["train"].inputs
-        found = np.asarray(part([inputs[x.name] for x in part.inputs]))
-    finally:
-        task.encoded["dev"] = dev
+    monkeypatch.setitem(task.encoded, "dev", train)
+    both, weight = LinearParts(task).beside(untaught(), train.labels)
+    part = both.get_layer(linear_part.NAME)
+    found = np.asarray(part([train.inputs[x.name] for x in part.inputs]))
     scale = weight * both.get_layer("network").scale
     [(model, matrix)] = fits
     assert matrix.shape[1] > len(tiny_text.VOCABULARY) + linear_part.BUCKETS
@@ -255,15 +257,8 @@ def test_the_characters_are_folded_into_the_tokens(task, monkeypatch):
     np.testing.assert_allclose(found / scale, expected, atol=1e-4)
 
 
-def test_fits_are_kept_for_the_same_labels(task, monkeypatch):
-    fits, labels = [], task.splits.train.labels
-
-    def fit(self, matrix, labels, strength):
-        fits.append(strength)
-        return original(self, matrix, labels, strength)
-
-    original = Classes.fit
-    monkeypatch.setattr(Classes, "fit", fit)
+def test_fits_are_kept_for_the_same_labels(task, fits):
+    labels = task.splits.train.labels
     parts, other = LinearParts(task), np.where(labels > 0, labels, -1)
     other[0] = 0
     found = [

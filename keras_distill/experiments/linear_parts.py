@@ -133,14 +133,18 @@ def _fits_on(task, labels, vocabulary):
         linear_part.shares(part.inputs, vocabulary)
         for part in (rows, task.encoded["dev"])
     )
-    spelling = linear_part.spelling(task.preprocessor.tokenizer, vocabulary)
+    plain, spelt = _features(
+        train, linear_part.spelling(task.preprocessor.tokenizer, vocabulary)
+    )
     # What no label speaks for is as rare as one in so many, not impossible: the
     # network may know it from its teacher.
     heads, rarest = task.linear_heads(), math.log(len(rows) + 1)
 
     @functools.cache
     def fit(characters, strength):
-        features = _features(train, spelling, characters)
+        features = plain
+        if characters:
+            features = sparse.hstack([plain, characters * spelt]).tocsr()
         model = heads.fit(train @ features, rows.labels, strength)
         kernel, bias = heads.weights(model, rarest)
         kernel = (features @ kernel).astype("float32")
@@ -149,27 +153,25 @@ def _fits_on(task, labels, vocabulary):
     return fit
 
 
-def _features(shares, spelling, characters):
+def _features(shares, spelling):
     """From shares to what is fitted: these, and the characters of tokens.
 
     Args:
         shares: Sparse matrix `[rows, features]`, of tokens, then of pairs.
         spelling: Sparse matrix `[tokens, n-grams]`.
-        characters: Float, how long rows of n-grams are beside these shares'.
 
     Returns:
-        Sparse matrix `[features, features]` without characters, else
-        `[features, features + n-grams]`.
+        Sparse matrices `[features, features]` and `[features, n-grams]`. With
+        either one, rows are as long as with the other.
     """
-    plain = sparse.diags(_scale(shares)).tocsr()
-    if characters == 0:
-        return plain
     pairs = shares.shape[1] - spelling.shape[0]
     spelt = sparse.vstack(
         [spelling, sparse.csr_matrix((pairs, spelling.shape[1]))]
     )
-    scale = characters * _scale(shares @ spelt)
-    return sparse.hstack([plain, spelt.multiply(scale)]).tocsr()
+    return (
+        sparse.diags(_scale(shares)).tocsr(),
+        spelt.multiply(_scale(shares @ spelt)).tocsr(),
+    )
 
 
 def _scale(shares):
