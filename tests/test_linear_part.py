@@ -298,6 +298,28 @@ def test_a_network_that_knows_all_stays_alone(task):
     assert LinearParts(task).beside(model, 1 - labels) == (model, 0.0)
 
 
+@pytest.mark.parametrize("right", [6, 5])
+def test_what_is_likelier_may_cost_some_score(task, monkeypatch, right):
+    """Of 10 rows the network has 7 right: by chance 1.4 more, or fewer."""
+    dev, vocabulary = task.encoded["dev"], len(tiny_text.VOCABULARY)
+    assert len(dev) == 10
+    sides = np.where(np.eye(2)[dev.labels] > 0, 0.5, -0.5)
+
+    def margins(count, gained, lost):
+        held = np.where(np.arange(10) < count, gained, -lost)
+        return held[:, None] * sides
+
+    said = margins(right, 3.0, 0.5)
+    rows, parts = vocabulary + linear_part.BUCKETS, LinearParts(task)
+    weights = np.zeros((rows, 2), "float32"), np.zeros(2, "float32")
+    monkeypatch.setattr(parts, "_fits", lambda *_: lambda *_: (weights, said))
+    monkeypatch.setattr(
+        linear_parts.training, "predict", lambda *_: margins(7, 0.1, 5.0)
+    )
+    _, weight = parts.beside(untaught(), task.splits.train.labels)
+    assert (weight > 0) == (right == 6)
+
+
 @pytest.mark.parametrize("strengths", [(1e-9, 30.0), (30.0, 1e-9)])
 def test_the_penalty_is_the_likeliest_on_dev(task, monkeypatch, strengths):
     labels, found = task.splits.train.labels, []

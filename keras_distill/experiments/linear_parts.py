@@ -7,6 +7,7 @@ import numpy as np
 from scipy import optimize
 from scipy import sparse
 
+from keras_distill.experiments import significance
 from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.students import linear_part
@@ -75,7 +76,8 @@ class LinearParts:
 
         Returns:
             Pair of a `keras.Model`, `model` itself where the part brings
-            nothing on dev, and how much it counts beside the network, a float.
+            nothing on dev or costs its score more than chance would, and how
+            much it counts beside the network, a float.
 
         Reference:
             Wolpert, 1992, https://doi.org/10.1016/S0893-6080(05)80023-1.
@@ -97,14 +99,24 @@ class LinearParts:
         others = (stacked(first[1], each) for each in STRENGTHS[1:])
         _, *chosen, (own, part) = min([first, *others])
         (kernel, bias), said = fits(*chosen)
-        score, alone = (
-            task.score({"dev": x}, "dev")
-            for x in (own * network + part * said, network)
-        )
-        if part < LEAST or score < alone:
+        if part < LEAST or self._lost(own * network + part * said, network):
             return model, 0.0
         kernel, bias = part * kernel, part * bias
         return linear_part.beside(model, own, kernel, bias), float(part / own)
+
+    def _lost(self, stacked, network):
+        """Whether dev's score falls by more than chance.
+
+        The network's epoch was chosen for that score, among many: what is
+        likelier may be better on test where it is a little worse here.
+        """
+        task = self.task
+        score, alone = (
+            task.score({"dev": logits}, "dev") for logits in (stacked, network)
+        )
+        return alone - score > significance.standard_error(
+            task.statistics({"dev": network}, "dev"), task.of_means
+        )
 
     def _fits(self, labels, vocabulary):
         """`_fits_on`, of labels that were not asked for lately."""
