@@ -273,10 +273,13 @@ def test_a_file_that_does_not_run_is_not_left(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_of_few_examples_may_stand_at_a_tie():
-    for rows, least in {1: 0.0, 2: 0.5, 74: 1 - 1 / 74, 100: 0.99}.items():
-        task = tiny_text.task()
-        few = task.encoded["dev"].take(np.zeros(rows, int))
-        task.encoded["dev"] = few
-        assert file_forms.least_agreement(task) == least
-    assert file_forms.least_agreement(tiny_text.task()) < 1
+def test_so_many_examples_may_stand_at_a_tie():
+    """A standard error more than one of a hundred; of few one."""
+    allowed = {1: 1, 2: 1, 74: 1, 100: 1, 101: 2, 200: 3, 1000: 13, 9999: 13}
+    task = tiny_text.task()
+    dev = task.encoded["dev"]
+    for rows, differ in allowed.items():
+        task.encoded["dev"] = dev.take(np.zeros(rows, int))
+        least = file_forms.least_agreement(task)
+        rows = min(rows, 1000)
+        assert 1 - differ / rows >= least > 1 - (differ + 1) / rows
