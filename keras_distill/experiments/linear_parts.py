@@ -110,13 +110,9 @@ class LinearParts:
         The network's epoch was chosen for that score, among many: what is
         likelier may be better on test where it is a little worse here.
         """
-        task = self.task
-        score, alone = (
-            task.score({"dev": logits}, "dev") for logits in (stacked, network)
-        )
-        return alone - score > significance.standard_error(
-            task.statistics({"dev": network}, "dev"), task.of_means
-        )
+        both, alone = {"dev": stacked}, {"dev": network}
+        lost = self.task.score(alone, "dev") - self.task.score(both, "dev")
+        return lost > significance.chance(self.task, alone)
 
     def _fits(self, labels, vocabulary):
         """`_fits_on`, of labels that were not asked for lately."""

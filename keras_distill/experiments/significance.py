@@ -151,6 +151,19 @@ def standard_error(rows, of_means=None):
     return float(math.sqrt((influence**2).sum()) / count)
 
 
+def chance(task, logits):
+    """The standard error of a task's score on dev: what may be chance.
+
+    Args:
+        task: `Task`.
+        logits: Dict with an array for `dev`.
+
+    Returns:
+        Float.
+    """
+    return standard_error(task.statistics(logits, "dev"), task.of_means)
+
+
 def mcnemar(first, second):
     """McNemar's test on pooled predictions: is one model right more often?
 

@@ -50,9 +50,7 @@ def of(task, teacher, floors, controls):
         `Weakness` or None.
     """
     score = task.score(teacher.logits, "dev")
-    chance = significance.standard_error(
-        task.statistics(teacher.logits, "dev"), task.of_means
-    )
+    chance = significance.chance(task, teacher.logits)
     better = [
         (sees_as_much, value, name)
         for value, name, sees_as_much in _rivals(floors, controls)
