@@ -1,5 +1,7 @@
 """The token loss: a NumPy reference, then plain and chunked must agree."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -312,11 +314,11 @@ def test_vocabulary_in_common():
 @pytest.mark.parametrize(
     ("tokens", "vocabulary", "width", "chunk"),
     [
-        (2048, 50_257, 768, 208),
-        (1536, 50_257, 768, None),  # Twice the width.
-        (1537, 50_257, 768, 208),
+        (2048, 50_257, 768, 205),  # 10 chunks; at most 208 in each.
+        (384, 50_257, 768, None),  # Half the width.
+        (385, 50_257, 768, 193),
         (1024, 512, 64, None),  # No more than one chunk.
-        (1025, 512, 64, 1024),
+        (1025, 512, 64, 513),
         (None, 50_257, 768, 208),
         (None, 512, 64, None),
         (10**6, 10**8, 64, 1),
@@ -324,6 +326,49 @@ def test_vocabulary_in_common():
 )
 def test_when_to_use_chunks(tokens, vocabulary, width, chunk):
     assert token_loss._chunk_tokens(tokens, vocabulary, width) == chunk
+
+
+def test_chunks_on_accelerators(monkeypatch):
+    monkeypatch.setattr(token_loss, "accelerators", lambda: ["gpu:0"])
+    chosen = functools.partial(token_loss._chunk_tokens, width=4096)
+    assert chosen(8192, 151_936) == 256
+    assert chosen(None, 151_936) == 256
+    assert chosen(8192, 2**13) == 1024
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="XLA tells what it needs on JAX"
+)
+def test_chunks_take_less_memory():
+    import jax
+
+    width, vocabulary = 256, 40_000
+    models = [
+        LanguageModel(tiny_lm.gpt2(vocabulary, layers=1, width=width, seed=k))
+        for k in (0, 1)
+    ]
+    held = [[v.value for v in model.head_variables] for model in models]
+
+    def needed(tokens, chunk_tokens):
+        def value(values, states):
+            mapping = zip(models[1].head_variables, values)
+            with keras.StatelessScope(state_mapping=list(mapping)):
+                return token_divergence(
+                    divergences.generalized_jsd,
+                    *(models[0], ops.stop_gradient(states)),
+                    *(models[1], states),
+                    np.ones((1, tokens)),
+                    chunk_tokens=chunk_tokens,
+                )[0]
+
+        states = jax.ShapeDtypeStruct((1, tokens, width), "float32")
+        run = jax.jit(jax.value_and_grad(value, argnums=(0, 1)))
+        plan = run.lower(held[1], states).compile().memory_analysis()
+        return plan.temp_size_in_bytes
+
+    # Two and four times as many tokens as the width.
+    assert needed(512, "auto") < 0.7 * needed(512, None)
+    assert needed(1024, "auto") < 0.35 * needed(1024, None)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,19 @@
 """The divergence of two language models, summed over tokens."""
 
+import math
+
 from keras import ops
 
+from keras_distill._backend import accelerators
 from keras_distill._checks import check_integer
 from keras_distill.gkd.chunked_loss import ChunkedDivergence
 from keras_distill.gkd.chunked_loss import HeadOnRows
 
 CHUNK_ELEMENTS = 10 * 2**20
 LARGEST_CHUNK = 1024
+# With fewer rows the matrix units of a GPU wait for the head's weights: an H200
+# does some 200 operations in the time in which it reads a byte.
+FEWEST_ON_ACCELERATORS = 256
 
 
 def token_divergence(
@@ -40,13 +46,14 @@ def token_divergence(
             common. Logits of further entries are left out before the softmax.
             By default the smaller of the two vocabularies.
         chunk_tokens: How many tokens have their logits in memory at a time:
-            an integer, `None` for all of them, or `"auto"`: a chunk of 10
-            million logits, at most 1,024 tokens. Then chunks are used where
-            there are more tokens than in one chunk and than twice the width
-            of the student (with fewer, the logits are hardly larger than the
-            gradient of the head, which chunks need one more of), or, while
-            the number of tokens is not known, where 1,024 tokens make more
-            than 10 million logits.
+            an integer, `None` for all of them, or `"auto"`: chunks of up to
+            10 million logits, at most 1,024 tokens, and at least 256 on an
+            accelerator. Then chunks are used where there are more tokens than
+            in one chunk and than half the width of the student (a float32
+            gradient of the head, which chunks need one more of, is as large as
+            the logits of so many tokens and what is computed from them), or,
+            while the number of tokens is not known, where 1,024 tokens make
+            more than 10 million logits.
 
     Returns:
         Pair of float32 scalars: the sum, and the number of tokens in it. For
@@ -84,10 +91,15 @@ def token_divergence(
 
 def _chunk_tokens(tokens, vocabulary, width):
     """How many of `tokens` tokens to a chunk, `None` without chunks."""
-    chunk = min(max(CHUNK_ELEMENTS // vocabulary, 1), LARGEST_CHUNK)
+    fewest = FEWEST_ON_ACCELERATORS if accelerators() else 1
+    chunk = min(max(CHUNK_ELEMENTS // vocabulary, fewest), LARGEST_CHUNK)
     if tokens is None:
         return chunk if chunk < LARGEST_CHUNK else None
-    return chunk if tokens > max(chunk, 2 * width) else None
+    if tokens <= max(chunk, width // 2):
+        return None
+    # Chunks of one size: the last one would be filled up with tokens that do
+    # not count, which take as long.
+    return math.ceil(tokens / math.ceil(tokens / chunk))
 
 
 def _plain(divergence, heads, mask, vocabulary):
