@@ -23,6 +23,7 @@ from keras_distill.experiments import Preparation
 from keras_distill.experiments import TeacherSource
 from keras_distill.experiments import distilling
 from keras_distill.experiments import engine
+from keras_distill.experiments import signals
 from keras_distill.experiments import training
 from keras_distill.experiments.bench import Bench
 from keras_distill.export.latency import LiteRTModel
@@ -621,6 +622,63 @@ def test_the_teacher_runs_on_augmented_images(task, teacher, name):
         weights.append(fitted.student.get_weights())
     for first, second in zip(*weights):
         np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.large
+def test_what_it_says_of_augmented_images_is_kept_for_other_cells(
+    task, teacher, monkeypatch
+):
+    asked = []
+    model = keras.Model(teacher.model.input, teacher.model.output)
+    predict = model.predict_on_batch
+
+    def counted(inputs):
+        asked.append(len(inputs["images"]))
+        return predict(inputs)
+
+    monkeypatch.setattr(model, "predict_on_batch", counted)
+    bench = Bench(task, dataclasses.replace(teacher, model=model))
+    sizes = {"epochs": 3, "batch_size": 10}  # The last batch has 8 rows.
+
+    def trained(recipe, bench=bench, **changed):
+        fitted = bench.fit(cell(recipe, task, **{**sizes, **changed}))
+        return fitted.student.get_weights()
+
+    kept = trained(recipes.kd())
+    first = len(asked)
+    assert first >= 15
+    trained(recipes.mse())
+    again = trained(recipes.kd())
+    assert len(asked) <= first + 4  # Read ahead.
+    for one, other in zip(kept, again):
+        np.testing.assert_array_equal(one, other)
+    assert len(set(asked)) == 2
+    trained(recipes.kd(), batch_size=16)  # Other batches.
+    assert len(asked) >= first + 9
+    # More than may be kept: it runs in each step.
+    before = len(asked)
+    monkeypatch.setattr(signals, "MOST_KEPT", 15 * 10 * 2 - 1)
+    trained(recipes.kd())
+    assert len(asked) == before
+    monkeypatch.setattr(signals, "MOST_KEPT", 15 * 10 * 2)
+    trained(recipes.kd())
+    assert len(asked) > before
+
+
+def test_what_it_says_is_of_the_images_that_the_student_sees(task, teacher):
+    of_two_epochs = cell(recipes.kd(), task, batch_size=10)
+    asks = Bench(task, teacher).signals
+    rows, signal = asks.rows(of_two_epochs.recipe, task.labels(None, 0))
+    for _ in "ab":  # Asked, then kept.
+        batches = asks.batches(of_two_epochs, rows, signal).take(10)
+        seen = list(batches.as_numpy_iterator())
+        for held, labels in seen:
+            expected = teacher.model.predict(held["student"], verbose=0)
+            said = held["teacher_signal"]["logits"]
+            np.testing.assert_allclose(said, expected, 1e-4, 1e-4)
+            assert len(labels) == len(said)
+    whole = np.concatenate([held["student"]["images"] for held, _ in seen])
+    assert len(np.unique(whole, axis=0)) > len(task.splits.train)
 
 
 @pytest.mark.large

@@ -174,7 +174,7 @@ class Bench:
         labels = task.labels(cell.labels, cell.seed)
         rows, signal = self.signals.rows(cell.recipe, labels)
         model = self._trained(cell, student)
-        if not isinstance(model, Distiller) or cell.recipe.needs_model(task):
+        if not isinstance(model, Distiller) or self.signals.in_each_step(cell):
             signal = None
         steps = cell.steps(task)
         _compile(model, cell, task, steps)
@@ -182,9 +182,7 @@ class Bench:
         with self._context(cell, student):
             curves = training.fit(
                 model,
-                training.batches(
-                    rows, cell.student.batch_size, cell.seed, signal
-                ),
+                self.signals.batches(cell, rows, signal),
                 (cell.student.epochs, steps),
                 # Its score is in the logs before a schedule looks for it.
                 [best, *cell.recipe.schedule(cell.student.epochs)],
@@ -263,7 +261,7 @@ class Bench:
         if recipe.matches is not None:
             plain = plain_student(student)
             matches = recipe.matches(cell.student, teacher, plain)
-        if not recipe.needs_model(self.task):
+        if not self.signals.in_each_step(cell):
             teacher = None
         return Distiller(teacher, student, matches=matches)
 

@@ -1,6 +1,11 @@
 """What a teacher says of the rows that students learn from."""
 
+import functools
+import itertools
+import threading
+
 import numpy as np
+import tensorflow as tf
 
 from keras_distill import data
 from keras_distill.experiments import training
@@ -8,6 +13,8 @@ from keras_distill.tasks.base import TRANSFER
 
 # Of so many rows the scale of all is known; states that are all one have none.
 MEASURED, SMALLEST = 10_000, 1e-4
+# Logits of augmented rows that are kept at most: 256 MiB.
+MOST_KEPT = 2**26
 
 
 class Signals:
@@ -22,6 +29,52 @@ class Signals:
         self.task = task
         self.teacher = teacher
         self._kept = {}
+        self._augmented = {}
+
+    def in_each_step(self, cell):
+        """Whether the teacher runs in the steps of a cell.
+
+        It does for its layers. What it says of augmented rows is the same in
+        all cells of a seed, so that one asks for it and the others find it,
+        unless that is too much to keep.
+
+        Args:
+            cell: `Cell`.
+        """
+        recipe, student = cell.recipe, cell.student
+        if not recipe.needs_model(self.task) or recipe.matches_layers:
+            return recipe.matches_layers
+        rows = cell.steps(self.task) * student.epochs * student.batch_size
+        return rows * self.teacher.logits["train"][0].size > MOST_KEPT
+
+    def batches(self, cell, rows, signal):
+        """Endless batches for a cell, as `training.batches` makes them.
+
+        Args:
+            cell: `Cell`.
+            rows: `data.EncodedDataset`.
+            signal: Dict of arrays as `rows` gives it, or None for a student on
+                labels or a teacher that runs in each step.
+        """
+        recipe, size, seed = cell.recipe, cell.student.batch_size, cell.seed
+        drawn = functools.partial(training.batches, rows, size, seed)
+        if signal is None or rows.augment is None:
+            return drawn(signal=signal)
+        key = size, seed, cell.labels, recipe.transfer
+        if key not in self._augmented:
+            asked = _Asked(self.teacher.model, drawn())
+            self._augmented = {key: asked}
+        outputs = self.teacher.logits["train"].shape[1:]
+        logits = tf.data.Dataset.from_generator(
+            self._augmented[key].__iter__,
+            output_signature=tf.TensorSpec((None, *outputs), "float32"),
+        )
+        return tf.data.Dataset.zip(drawn(), logits).map(
+            lambda rows, logits: (
+                {"student": rows[0], "teacher_signal": {"logits": logits}},
+                rows[1],
+            )
+        )
 
     def rows(self, recipe, labels):
         """What a recipe learns from: rows, and what the teacher says of them.
@@ -84,6 +137,30 @@ class Signals:
                 for name, model in signals(self.teacher.model).items()
             }
         return self._kept[signals]
+
+
+class _Asked:
+    """What a model says of batches, in their order, as often as one likes.
+
+    Args:
+        model: `keras.Model`.
+        batches: `tf.data.Dataset` of inputs and labels.
+    """
+
+    def __init__(self, model, batches):
+        self._model = model
+        self._batches = batches.as_numpy_iterator()
+        self._held = []
+        self._lock = threading.Lock()
+
+    def __iter__(self):
+        for number in itertools.count():
+            # A training that has ended may be reading ahead still.
+            with self._lock:
+                if number == len(self._held):
+                    inputs, _ = next(self._batches)
+                    self._held.append(self._model.predict_on_batch(inputs))
+            yield self._held[number]
 
 
 def _standardized(vectors):

@@ -115,11 +115,12 @@ class Recipe:
         )
 
     def needs_model(self, task):
-        """Whether the teacher runs in each step, on what the student sees.
+        """Whether the teacher must look at what the student sees.
 
         Its layers are matched, or rows are augmented: a patient teacher looks
         at the same crop as the student (Beyer et al., 2021,
-        https://arxiv.org/abs/2106.05237, section 3).
+        https://arxiv.org/abs/2106.05237, section 3). Otherwise its logits are
+        enough.
 
         Args:
             task: `kd.tasks.Task`.
