@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import importlib.metadata
 import os
 import pathlib
 from unittest import mock
@@ -14,11 +15,19 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # As many processes as cores.
 # What makes large graphs fast is most of the time of tiny ones: oneDNN's
 # kernels and rewriting, and the passes and fused kernels of XLA's compiler.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+try:
+    RELEASE = importlib.metadata.version("jaxlib").split(".")
+except importlib.metadata.PackageNotFoundError:
+    RELEASE = "00"
+if tuple(map(int, RELEASE[:2])) < (0, 11):
+    # A flag that XLA does not know ends the process.
+    FUSED = "--xla_cpu_use_fusion_emitters=false"
+else:
+    FUSED = ""
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 "
-    "--xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_use_fusion_emitters=false",
+    f"--xla_llvm_disable_expensive_passes=true {FUSED}",
 )
 # Half of what JAX compiles for a test it has compiled for another one.
 os.environ.setdefault(

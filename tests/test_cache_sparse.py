@@ -284,7 +284,8 @@ def sparse_student(path, form, loss, **kwargs):
     cache.write(teacher, rows, path, form)
     batches = cache.attach(rows, path).batch(10)
     distiller = Distiller(None, student)
-    optimizer = keras.optimizers.SGD(1.0)
+    # Two models of random weights hardly differ: the loss is some 3e-6.
+    optimizer = keras.optimizers.SGD(300.0)
     distiller.compile(optimizer, None, loss, soft_weight=1.0, **kwargs)
     return teacher, student, distiller, batches
 
@@ -308,7 +309,7 @@ def test_a_distiller_learns_from_sparse_targets(tmp_path, temperature):
     np.testing.assert_allclose(
         history["soft_loss"][0], expected, rtol=0.05, atol=2e-7
     )
-    assert history["soft_loss"][1] < history["soft_loss"][0]
+    assert history["soft_loss"][1] < 0.95 * history["soft_loss"][0]
 
 
 @pytest.mark.parametrize(
