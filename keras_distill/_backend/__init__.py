@@ -38,16 +38,7 @@ def output_spec(function, *arguments):
     """
     operation = keras.Operation()
     operation.call = function
-    if keras.backend.backend() == "jax":
-        arguments = keras.tree.map_structure(_in_32_bits, arguments)
     return operation.compute_output_spec(*arguments)
-
-
-def _in_32_bits(spec):
-    """A spec as JAX will hold it, which warns of others since 0.11."""
-    if not spec.dtype.endswith("64"):
-        return spec
-    return keras.KerasTensor(spec.shape, spec.dtype.replace("64", "32"))
 
 
 def check_backend():
