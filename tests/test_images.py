@@ -681,6 +681,20 @@ def test_what_it_says_is_of_the_images_that_the_student_sees(task, teacher):
     assert len(np.unique(whole, axis=0)) > len(task.splits.train)
 
 
+def test_a_teacher_may_answer_in_half_precision(task, teacher):
+    model = teacher.model
+    half = keras.layers.Activation("linear", dtype="bfloat16")(model.output)
+    held = dataclasses.replace(teacher, model=keras.Model(model.input, half))
+    once = cell(recipes.kd(), task)
+    asks = Bench(task, held).signals
+    rows, signal = asks.rows(once.recipe, task.labels(None, 0))
+    batch = next(asks.batches(once, rows, signal).as_numpy_iterator())[0]
+    expected = model.predict(batch["student"], verbose=0)
+    found = batch["teacher_signal"]["logits"]
+    assert found.dtype == "float32"
+    np.testing.assert_allclose(found, expected, rtol=2e-2, atol=1e-3)
+
+
 @pytest.mark.large
 def test_without_augmentation_its_logits_are_enough():
     task = tiny_images.task("none")

@@ -159,7 +159,9 @@ class _Asked:
             with self._lock:
                 if number == len(self._held):
                     inputs, _ = next(self._batches)
-                    self._held.append(self._model.predict_on_batch(inputs))
+                    logits = self._model.predict_on_batch(inputs)
+                    # A model may answer in half precision.
+                    self._held.append(np.asarray(logits, "float32"))
             yield self._held[number]
 
 

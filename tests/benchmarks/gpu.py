@@ -1,4 +1,4 @@
-"""What an accelerator makes of it, on JAX: within six minutes on one H100.
+"""What an accelerator makes of it, on JAX: some seven minutes on one H200.
 
     KERAS_BACKEND=jax python tests/benchmarks/gpu.py --output gpu.json
     KERAS_BACKEND=jax python tests/benchmarks/gpu.py --tiny  # A rehearsal.
