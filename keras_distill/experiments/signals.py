@@ -151,12 +151,12 @@ class _Asked:
         self._model = model
         self._batches = batches.as_numpy_iterator()
         self._held = []
-        self._lock = threading.Lock()
+        self._turn = threading.Lock()
 
     def __iter__(self):
         for number in itertools.count():
             # A training that has ended may be reading ahead still.
-            with self._lock:
+            with self._turn:
                 if number == len(self._held):
                     inputs, _ = next(self._batches)
                     logits = self._model.predict_on_batch(inputs)
