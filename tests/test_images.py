@@ -640,7 +640,7 @@ def test_what_it_says_of_augmented_images_is_kept_for_other_cells(
     bench = Bench(task, dataclasses.replace(teacher, model=model))
     sizes = {"epochs": 3, "batch_size": 10}  # The last batch has 8 rows.
 
-    def trained(recipe, bench=bench, **changed):
+    def trained(recipe, **changed):
         fitted = bench.fit(cell(recipe, task, **{**sizes, **changed}))
         return fitted.student.get_weights()
 

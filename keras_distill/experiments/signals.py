@@ -42,10 +42,11 @@ class Signals:
             cell: `Cell`.
         """
         recipe, student = cell.recipe, cell.student
-        if not recipe.needs_model(self.task) or recipe.matches_layers:
-            return recipe.matches_layers
+        if recipe.matches_layers:
+            return True
         rows = cell.steps(self.task) * student.epochs * student.batch_size
-        return rows * self.teacher.logits["train"][0].size > MOST_KEPT
+        numbers = rows * self.teacher.logits["train"][0].size
+        return recipe.needs_model(self.task) and numbers > MOST_KEPT
 
     def batches(self, cell, rows, signal):
         """Endless batches for a cell, as `training.batches` makes them.

@@ -168,49 +168,19 @@ def step(sizes):
 def sampling(sizes, by):
     import keras
     import numpy as np
+    import sampling as ways
 
     keras.config.set_dtype_policy("bfloat16")
     prompt, length = sizes["prompt"], sizes["prompt"] + sizes["completion"]
     model = gpt2(sizes["student"], sizes["vocabulary"], length)
-    complete = by(model, prompt, length)
     rng = np.random.default_rng(0)
     found = {}
     for rows in sizes["batches"]:
         token_ids = rng.integers(1, sizes["vocabulary"], (rows, length))
-        sample = functools.partial(complete, token_ids.astype("int32"))
-        taken = seconds(sample, sizes["rounds"])
+        run = getattr(ways, by)(model, token_ids.astype("int32"), prompt)
+        taken = seconds(run, sizes["rounds"])
         found[f"batch {rows}"] = rows * sizes["completion"] / taken
     return found | {"GiB": peak()}
-
-
-def ours(model, prompt, length):
-    import numpy as np
-
-    from keras_distill.gkd.decoding import Generator
-
-    generator = Generator(model)
-
-    def complete(token_ids):
-        rows = len(token_ids)
-        lengths = (np.full(rows, size) for size in (prompt, length))
-        return np.asarray(generator(token_ids, *lengths, seed=1)[0])
-
-    return complete
-
-
-def by_keras_hub(model, prompt, length):
-    import numpy as np
-
-    model.compile(sampler="random")
-    generate = model.make_generate_function()
-    written = np.arange(length) < prompt
-
-    def complete(token_ids):
-        mask = np.broadcast_to(written, token_ids.shape)
-        inputs = {"token_ids": token_ids, "padding_mask": mask}
-        return np.asarray(generate(inputs)["token_ids"])
-
-    return complete
 
 
 def gkd(sizes):
@@ -291,8 +261,8 @@ def loss(sizes, chunk_tokens):
 
 PARTS = {
     "step": step,
-    "sampling": functools.partial(sampling, by=ours),
-    "KerasHub: sampling": functools.partial(sampling, by=by_keras_hub),
+    "sampling": functools.partial(sampling, by="ours"),
+    "KerasHub: sampling": functools.partial(sampling, by="hub"),
     "gkd": gkd,
     "loss": functools.partial(loss, chunk_tokens=None),
     "loss in chunks": functools.partial(loss, chunk_tokens="auto"),

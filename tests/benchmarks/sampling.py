@@ -39,20 +39,22 @@ def backbone(layers, width):
     )
 
 
-def ours(model, token_ids):
-    lengths = np.full(ROWS, PROMPT)
+def ours(model, token_ids, prompt):
+    rows, length = token_ids.shape
+    sizes = np.full(rows, prompt), np.full(rows, length)
     generator = Generator(model)
     seeds = iter(range(10**6))
-    return lambda: generator(token_ids, lengths, lengths * 4, next(seeds))
+    return lambda: generator(token_ids, *sizes, next(seeds))
 
 
-def hub(model, token_ids, jit_compile):
+def hub(model, token_ids, prompt, jit_compile=True):
+    rows, length = token_ids.shape
     own = keras_hub.models.GPT2CausalLM(model.backbone, preprocessor=None)
     own.compile(sampler="random", jit_compile=jit_compile)
     generate = own.make_generate_function()
     inputs = {
         "token_ids": keras.ops.convert_to_tensor(token_ids),
-        "padding_mask": keras.ops.tile(np.arange(LENGTH) < PROMPT, (ROWS, 1)),
+        "padding_mask": keras.ops.tile(np.arange(length) < prompt, (rows, 1)),
     }
     return lambda: np.asarray(generate(inputs)["token_ids"])
 
@@ -98,10 +100,10 @@ def variants(layers, width, python):
     )
     token_ids = np.random.default_rng(0).integers(1, VOCABULARY, (ROWS, LENGTH))
     token_ids = token_ids.astype("int32")
-    found = {"keras_distill": ours(model, token_ids)}
+    found = {"keras_distill": ours(model, token_ids, PROMPT)}
     if keras.backend.backend() == "tensorflow":
-        found["KerasHub graph"] = hub(model, token_ids, False)
-    found["KerasHub XLA"] = hub(model, token_ids, True)
+        found["KerasHub graph"] = hub(model, token_ids, PROMPT, False)
+    found["KerasHub XLA"] = hub(model, token_ids, PROMPT)
     found = {name: lambda run=run: timed(run) for name, run in found.items()}
     if python:
         sizes = (layers, width, HEADS, ROWS, PROMPT, COMPLETION, VOCABULARY)
