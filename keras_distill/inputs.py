@@ -32,6 +32,16 @@ def split(inputs):
     return inputs, inputs, None
 
 
+def with_signal(inputs, signal):
+    """What `split` takes apart again, of a teacher that ran before.
+
+    Args:
+        inputs: What the student reads.
+        signal: Dict of tensors, `"logits"` and one entry for each match.
+    """
+    return {"student": inputs, "teacher_signal": signal}
+
+
 def call_model(model, inputs, training=False):
     """Calls `model` with those of `inputs` that it knows.
 

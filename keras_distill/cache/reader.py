@@ -16,6 +16,7 @@ from keras_distill.cache.manifests import Manifest
 from keras_distill.cache.manifests import as_json
 from keras_distill.cache.manifests import data_fingerprint
 from keras_distill.cache.manifests import teacher_fingerprint
+from keras_distill.inputs import with_signal
 from keras_distill.teachers import Teacher
 
 ANY = object()  # None are settings, too.
@@ -271,10 +272,7 @@ def _attached(manifest, folder, rows):
             lambda name: features[name].decode(parts, length, width),
             structure,
         )
-        joined = {
-            "student": elements.student_inputs(x),
-            "teacher_signal": signal,
-        }
+        joined = with_signal(elements.student_inputs(x), signal)
         return (joined, *element[1:]) if isinstance(element, tuple) else joined
 
     stored = tf.data.TFRecordDataset(_paths(manifest, folder))

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_distill import data
 from keras_distill.experiments import training
+from keras_distill.inputs import with_signal
 from keras_distill.tasks.base import TRANSFER
 
 # Of so many rows the scale of all is known; states that are all one have none.
@@ -72,7 +73,7 @@ class Signals:
         )
         return tf.data.Dataset.zip(drawn(), logits).map(
             lambda rows, logits: (
-                {"student": rows[0], "teacher_signal": {"logits": logits}},
+                with_signal(rows[0], {"logits": logits}),
                 rows[1],
             )
         )

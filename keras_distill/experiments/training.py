@@ -22,6 +22,7 @@ from keras_distill.distiller import Distiller
 from keras_distill.experiments.predicting import Predictor
 from keras_distill.experiments.predicting import lengths
 from keras_distill.experiments.predicting import predict as predict
+from keras_distill.inputs import with_signal
 
 VALUE = "val_score"
 
@@ -96,8 +97,7 @@ def batches(encoded, batch_size, seed, signal=None):
         }
         if encoded.per_token:
             taught["logits"] = taught["logits"][:, : tf.shape(y)[1]]
-        student = {name: x[name] for name in names}
-        return {"student": student, "teacher_signal": taught}, y
+        return with_signal({name: x[name] for name in names}, taught), y
 
     numbered = dataclasses.replace(encoded, inputs=inputs)
     return shuffled(numbered).map(attach).repeat()

@@ -6,17 +6,23 @@
 
 Of the train part so many rows are drawn once; dev and test stay as they are.
 Each subset is one `keras-distill compare` with the defaults, in a folder of its
-own: a second call goes on where the first one stopped. Prints a table.
+own: a second call goes on where the first one stopped. Prints a table; where a
+student has a linear part, its network's own accuracy stands before an arrow.
 """
 
 import argparse
 import pathlib
 
+import keras
 import numpy as np
 
 from keras_distill import _files
 from keras_distill import data
 from keras_distill.cli import main
+from keras_distill.data import TextSplits
+from keras_distill.experiments.training import predict
+from keras_distill.recipes.base import slug
+from keras_distill.tasks import kept_texts
 
 SEED = 0
 
@@ -39,12 +45,32 @@ def subset(source, rows, folder):
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def row_of(name, rows, report):
-    """Lines of the table for one report."""
+def network_accuracy(folder, name, seeds):
+    """Test accuracy in percent, the mean over seeds, without a linear part."""
+    _, encoded = kept_texts.restore(TextSplits, folder)
+    test = encoded["test"]
+    found = []
+    for seed in seeds:
+        path = folder / "cells" / f"{name}.{seed}" / "student.keras"
+        model = keras.models.load_model(path, compile=False)
+        if any(layer.name == "network" for layer in model.layers):
+            own = model.get_layer("network").input
+            model = keras.Model(model.inputs, own)
+        right = predict(model, test).argmax(axis=-1) == test.labels
+        found.append(100 * right.mean())
+    return np.mean(found)
 
-    def told(scores):
+
+def row_of(name, rows, folder):
+    """Lines of the table for one run."""
+    report = _files.read_json(folder / "report.json")
+
+    def told(row):
+        scores = row["test_accuracy"]
         spread = "" if scores["sd"] is None else f" ± {100 * scores['sd']:.1f}"
-        return f"{100 * scores['mean']:.1f}{spread}"
+        name = f"{slug(row['student'])}.{slug(row['arm'])}"
+        alone = network_accuracy(folder, name, row["seeds"])
+        return f"{alone:.1f} → {100 * scores['mean']:.1f}{spread}"
 
     models = {model["name"]: model for model in report["models"]}
     fixed = [
@@ -53,9 +79,9 @@ def row_of(name, rows, report):
     ]
     arms = {}
     for row in report["rows"]:
-        arms.setdefault(row["student"], {})[row["arm"]] = row["test_accuracy"]
+        arms.setdefault(row["student"], []).append(row)
     for student, found in arms.items():
-        scores = [f"{arm} {told(score)}" for arm, score in found.items()]
+        scores = [f"{row['arm']} {told(row)}" for row in found]
         yield " | ".join([name, rows, *fixed, student, ", ".join(scores)])
 
 
@@ -81,8 +107,7 @@ def run(arguments):
         )
         if code:
             raise SystemExit(code)
-        report = _files.read_json(folder / "run" / "report.json")
-        lines.extend(row_of(source.name, rows, report))
+        lines.extend(row_of(source.name, rows, folder / "run"))
     print("data | rows | linear | teacher | student | test %")
     print("\n".join(lines))
 
