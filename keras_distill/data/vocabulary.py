@@ -1,7 +1,6 @@
 """A WordPiece vocabulary of one's own, and the KerasHub layers that use it."""
 
 import collections
-import math
 import unicodedata
 
 import keras_hub
@@ -12,9 +11,7 @@ from keras_distill._scripts import is_ideograph
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 COVERED = 0.9995
-# KerasHub's trainer takes what occurs so often, and cannot be told otherwise:
-# what occurs twice in the texts does ten times in five copies of them.
-TRAINER_COUNT, FEW_TEXTS_COUNT, MANY = 10, 2, 20_000
+FEW_TEXTS_COUNT, MANY_TEXTS_COUNT, MANY = 2, 10, 20_000
 # They change how the character before them looks, and the tokenizer drops them.
 VARIATION_SELECTORS = range(0xFE00, 0xFE10)
 
@@ -22,25 +19,26 @@ VARIATION_SELECTORS = range(0xFE00, 0xFE10)
 def train_vocabulary(texts, vocabulary_size=8000, min_count=None):
     """Trains a lower-cased WordPiece vocabulary.
 
-    KerasHub's trainer takes pieces that occur often enough, of the thousand
-    most frequent characters. To them are added, as far as there is room, the
-    characters that make up 99.95 % of the texts: as `c` where a word begins
-    with them, as `##c` where they are within one.
+    TensorFlow Text's trainer, which is KerasHub's, takes pieces that occur
+    often enough, of the thousand most frequent characters. To them are added,
+    as far as there is room, the characters that make up 99.95 % of the texts:
+    as `c` where a word begins with them, as `##c` where they are within one.
 
     Args:
         texts: Sequence of strings, the train part only.
         vocabulary_size: Integer, the most entries it may have. Defaults to
             `8000`.
-        min_count: Integer from 1 to 10, how often a piece must occur, about.
-            Defaults to 2, as few texts would spell most of their words letter
-            by letter, and to 10 for 20,000 texts or more.
+        min_count: Integer, how often a piece must occur; the most frequent
+            ones count where there are more than room. Defaults to 2, as few
+            texts would spell most of their words letter by letter, and to 10
+            for 20,000 texts or more.
 
     Returns:
         List of strings; the special tokens are first and `[PAD]` is 0.
 
     Raises:
-        ValueError: There are no texts, the size leaves no room for words, or
-            `min_count` is out of its range.
+        ValueError: There are no words, the size leaves no room for them, or
+            `min_count` is no positive integer.
 
     Example:
 
@@ -50,30 +48,45 @@ def train_vocabulary(texts, vocabulary_size=8000, min_count=None):
     Reference:
         Schuster and Nakajima, 2012, "Japanese and Korean voice search".
     """
-    import tensorflow as tf
-
-    if not len(texts):
-        raise ValueError(
-            "A vocabulary needs texts to learn from. Received: len(texts)=0"
-        )
     if vocabulary_size <= len(SPECIAL_TOKENS):
         raise ValueError(
             f"`vocabulary_size` must exceed the {len(SPECIAL_TOKENS)} special "
             f"tokens. Received: vocabulary_size={vocabulary_size}"
         )
     texts = list(texts)
+    words = count_words(texts)
+    if not words:
+        raise ValueError(
+            "A vocabulary needs texts with words to learn from. Received: "
+            f"len(texts)={len(texts)}"
+        )
     if min_count is None:
-        min_count = FEW_TEXTS_COUNT if len(texts) < MANY else TRAINER_COUNT
-    check_integer("min_count", min_count, 1, TRAINER_COUNT)
-    rows = tf.data.Dataset.from_tensor_slices(texts).batch(256)
-    learnt = keras_hub.tokenizers.compute_word_piece_vocabulary(
-        rows.repeat(math.ceil(TRAINER_COUNT / min_count)),
-        vocabulary_size,
-        lowercase=True,
-        reserved_tokens=list(SPECIAL_TOKENS),
+        few = len(texts) < MANY
+        min_count = FEW_TEXTS_COUNT if few else MANY_TEXTS_COUNT
+    check_integer("min_count", min_count, 1)
+    learnt = _learnt(words, vocabulary_size, min_count)
+    return _with_characters(learnt, character_pieces(words), vocabulary_size)
+
+
+def _learnt(words, size, min_count):
+    """What TensorFlow Text's trainer learns, frequent entries first."""
+    from tensorflow_text.tools.wordpiece_vocab import (
+        wordpiece_tokenizer_learner_lib as learner,
     )
-    learnt = [piece for piece in learnt if not _is_never_met(piece)]
-    return _with_characters(learnt, character_pieces(texts), vocabulary_size)
+
+    # KerasHub calls it without bounds: then it learns 14 to 17 vocabularies in
+    # search of a count by which all pieces fit, nearly always to end at the
+    # least one. Bounds are clipped to counts of words, reserved ones included,
+    # which are left out afterwards.
+    bounds = dict.fromkeys(SPECIAL_TOKENS, min_count)
+    learnt = learner.learn(
+        words | bounds,
+        size,
+        list(SPECIAL_TOKENS),
+        lower_thresh=min_count,
+        upper_thresh=min_count,
+    )
+    return [piece for piece in learnt if not _is_never_met(piece)]
 
 
 def _is_never_met(piece):
@@ -96,11 +109,11 @@ def _with_characters(learnt, pieces, size):
     return kept + sorted(required.difference(kept))
 
 
-def character_pieces(texts, covered=COVERED):
+def character_pieces(words, covered=COVERED):
     """The pieces of one character that cover nearly all of the texts.
 
     Args:
-        texts: Iterable of strings.
+        words: Dict, how often each word occurs.
         covered: Float, which share of the characters, as the tokenizer
             normalises them, without blanks.
 
@@ -110,11 +123,11 @@ def character_pieces(texts, covered=COVERED):
 
     Example:
 
-    >>> character_pieces(["ab b 很好"])
+    >>> character_pieces({"ab": 1, "b": 1, "很": 1, "好": 1})
     ['b', '##b', 'a', '好', '很']
     """
     first, within = collections.Counter(), collections.Counter()
-    for word, count in _words(texts).items():
+    for word, count in words.items():
         first[word[0]] += count
         for character in word[1:]:
             within[character] += count
@@ -130,7 +143,7 @@ def character_pieces(texts, covered=COVERED):
     return found
 
 
-def _words(texts):
+def count_words(texts):
     """Counts of the words that BERT's tokenizers make, in lower case."""
     table, found = _Separated(), collections.Counter()
     for text in texts:

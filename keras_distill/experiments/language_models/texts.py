@@ -100,7 +100,7 @@ def build(settings, folder):
     if settings.teacher == EMBEDDED:
         words = [" ".join(filter(None, row)) for row in splits.train]
         # A rare piece is rarely written, and costs each step of the softmax.
-        vocabulary = data.train_vocabulary(words, min_count=10)
+        vocabulary = data.train_vocabulary(words, min_count=9)
         with _files.complete_file(folder / models.VOCABULARY) as draft:
             data.write_vocabulary(vocabulary, draft)
     tokenizer = models.tokenizer(settings, folder)
