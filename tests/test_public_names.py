@@ -54,7 +54,7 @@ NAMES = {
         ReverseKL SkewKL SkewReverseKL SoftBinaryCrossEntropy SoftCrossEntropy
         StandardizedKL TTM TotalVariation VectorCosine WSLD WTTM""",
     "pruning": """Group Structure block_influence cut importance layer_map
-        low_rank merge merged prune search
+        low_rank merge merged occurring prune search
         structure unfold vocabulary""",
     "quantization": """QuantizationAware""",
     "recipes": """Recipe annealing attention continuation hard hidden kd mse

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from keras_distill import data
+from keras_distill import pruning
 from keras_distill._errors import UsageError
 from keras_distill.distiller import Distiller
 from keras_distill.experiments import configurations
@@ -165,29 +166,33 @@ class Bench:
         """
         task = self.task
         student = self.new_student(cell)
-        best = training.BestEpoch(student, task)
         if not cell.recipe.trains:
+            best = training.BestEpoch(student, task)
             # Its epoch is the one before the first.
             best.on_epoch_end(-1, {})
             curves = {training.VALUE: [best.score]}
             return Trained(student, best, curves, 0, 0, 0, 0.0)
         labels = task.labels(cell.labels, cell.seed)
         rows, signal = self.signals.rows(cell.recipe, labels)
-        model = self._trained(cell, student)
-        if not isinstance(model, Distiller) or self.signals.in_each_step(cell):
-            signal = None
         steps = cell.steps(task)
-        _compile(model, cell, task, steps)
         start = time.perf_counter()
-        with self._context(cell, student):
-            curves = training.fit(
-                model,
-                self.signals.batches(cell, rows, signal),
-                (cell.student.epochs, steps),
-                # Its score is in the logs before a schedule looks for it.
-                [best, *cell.recipe.schedule(cell.student.epochs)],
-                watcher,
-            )
+        read = rows.inputs, task.encoded["dev"].inputs
+        with pruning.occurring(student, *read) as small:
+            best = training.BestEpoch(small, task)
+            model = self._trained(cell, small)
+            asked = self.signals.in_each_step(cell)
+            if asked or not isinstance(model, Distiller):
+                signal = None
+            _compile(model, cell, task, steps)
+            with self._context(cell, small):
+                curves = training.fit(
+                    model,
+                    self.signals.batches(cell, rows, signal),
+                    (cell.student.epochs, steps),
+                    # Its score is in the logs before a schedule looks for it.
+                    [best, *cell.recipe.schedule(cell.student.epochs)],
+                    watcher,
+                )
         return Trained(
             student=student,
             best=best,

@@ -11,6 +11,7 @@ from keras_distill.pruning.importances import importance as importance
 from keras_distill.pruning.low_ranks import low_rank as low_rank
 from keras_distill.pruning.merging import merge as merge
 from keras_distill.pruning.merging import merged as merged
+from keras_distill.pruning.occurring import occurring as occurring
 from keras_distill.pruning.searching import search as search
 from keras_distill.pruning.unfolding import unfold as unfold
 from keras_distill.pruning.vocabularies import vocabulary as vocabulary
