@@ -36,7 +36,7 @@ class Copy:
                 return operation
             layers[id(operation)] = operation
             if id(operation) not in self._copies:
-                self._copies[id(operation)] = self._copy(operation)
+                self._copies[id(operation)] = self.copied(operation)
             return self._copies[id(operation)]
 
         layers = {}
@@ -47,7 +47,12 @@ class Copy:
                 self.give_weights(layer, self._copies[key])
         return result
 
-    def _copy(self, layer):
+    def copied(self, layer):
+        """The copy of a layer, or of a model in the model, as it is called.
+
+        Args:
+            layer: `keras.Layer`.
+        """
         if self._is_entered(layer):
             return self.of(layer, self.inputs_of(layer))
         if isinstance(layer, keras.layers.Lambda):

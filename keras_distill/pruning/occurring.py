@@ -188,10 +188,10 @@ class _Occurring(Copy):
     def enters(self, model):
         return _is_entered(model)
 
-    def _copy(self, layer):
+    def copied(self, layer):
         # Layers of all kinds are shared, also those without a configuration.
         if id(layer) in self._rows or _is_entered(layer):
-            return super()._copy(layer)
+            return super().copied(layer)
         return layer
 
     def changed(self, layer, config):
