@@ -12,8 +12,9 @@ class Copy:
     """Copies models, each of their layers once, wherever it is called.
 
     A subclass says what becomes of a layer, `changed`, of a weight, `value`,
-    which models in a model are copied layer by layer, `enters`, and which of
-    KerasHub's stay what they are, `stays`.
+    which layers are no copies, `shares`, which models in a model are copied
+    layer by layer, `enters`, and which of KerasHub's stay what they are,
+    `stays`.
     """
 
     def __init__(self):
@@ -36,7 +37,7 @@ class Copy:
                 return operation
             layers[id(operation)] = operation
             if id(operation) not in self._copies:
-                self._copies[id(operation)] = self.copied(operation)
+                self._copies[id(operation)] = self._copy(operation)
             return self._copies[id(operation)]
 
         layers = {}
@@ -47,16 +48,10 @@ class Copy:
                 self.give_weights(layer, self._copies[key])
         return result
 
-    def copied(self, layer):
-        """The copy of a layer, or of a model in the model, as it is called.
-
-        Args:
-            layer: `keras.Layer`.
-        """
+    def _copy(self, layer):
         if self._is_entered(layer):
             return self.of(layer, self.inputs_of(layer))
-        if isinstance(layer, keras.layers.Lambda):
-            # It has nothing to share, and its function no configuration.
+        if self.shares(layer):
             return layer
         try:
             return self.changed(layer, layer.get_config())
@@ -103,6 +98,11 @@ class Copy:
             copy: What `changed` gave, for a layer with one input.
         """
         return [copy]
+
+    def shares(self, layer):
+        """Whether a copy has the layer itself."""
+        # A `Lambda` has no weights, and its function no configuration.
+        return isinstance(layer, keras.layers.Lambda)
 
     def enters(self, model):
         """Whether a model in a model is copied layer by layer."""

@@ -196,9 +196,10 @@ class _Merged(Copy):
         self._taken = {id(layer) for layer in maps.values()}
         self._left_out = set()
 
+    def shares(self, layer):
+        return super().shares(layer) or isinstance(layer, self._shared)
+
     def changed(self, layer, config):
-        if isinstance(layer, self._shared):
-            return layer
         for name in ("layer", "backward_layer"):
             # What goes forth and back would be built as wide as it was.
             config.get(name, {}).pop("build_config", None)

@@ -188,11 +188,8 @@ class _Occurring(Copy):
     def enters(self, model):
         return _is_entered(model)
 
-    def copied(self, layer):
-        # Layers of all kinds are shared, also those without a configuration.
-        if id(layer) in self._rows or _is_entered(layer):
-            return super().copied(layer)
-        return layer
+    def shares(self, layer):
+        return id(layer) not in self._rows
 
     def changed(self, layer, config):
         rows = self._rows[id(layer)]
