@@ -6,7 +6,9 @@ import itertools
 import keras_hub
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from keras_distill import _pairs
 from keras_distill import data
 from keras_distill.data.vocabulary import SPECIAL_TOKENS
 from keras_distill.data.vocabulary import character_pieces
@@ -59,9 +61,50 @@ def test_encode_equals_the_preprocessor(texts, encoded):
     assert encoded.lengths[:4].tolist() == [3, 4, 5, 6]
 
 
-def test_encode_in_chunks(texts, encoded, monkeypatch):
+@pytest.fixture
+def in_graphs(monkeypatch):
+    """Whether each call of a preprocessor was traced, in chunks of 7 rows."""
+    seen, preprocess = [], _pairs.preprocess
+
+    def recorded(*arguments):
+        seen.append(tf.inside_function())
+        return preprocess(*arguments)
+
     monkeypatch.setattr("keras_distill.data.pipelines.CHUNK", 7)
-    chunked = data.encode(texts, data.bert_preprocessor(VOCABULARY, 16))
+    monkeypatch.setattr(_pairs, "preprocess", recorded)
+    return seen
+
+
+def test_many_texts_of_word_pieces_are_encoded_in_a_graph(
+    texts, encoded, in_graphs
+):
+    layer = data.bert_preprocessor(VOCABULARY, 16)
+    chunked = data.encode(texts, layer)
+    assert set(in_graphs) == {True}
+    for key in KEYS:
+        np.testing.assert_array_equal(chunked.inputs[key], encoded.inputs[key])
+    few = data.encode(texts.take(range(7)), layer)
+    assert in_graphs[-1] is False
+    for key in KEYS:
+        np.testing.assert_array_equal(few.inputs[key], encoded.inputs[key][:7])
+
+
+def test_many_pairs_are_encoded_in_a_graph(texts, in_graphs):
+    sides = texts.texts, texts.texts[::-1]
+    layer = data.bert_preprocessor(VOCABULARY, 16)
+    pairs = data.TextDataset(list(zip(*sides)), texts.labels)
+    found = data.encode(pairs, layer).inputs
+    assert set(in_graphs) == {True}
+    for key, expected in layer(x=sides).items():
+        np.testing.assert_array_equal(found[key], expected)
+
+
+def test_other_pieces_are_encoded_in_chunks(texts, encoded, in_graphs):
+    def layer(parts):
+        return data.bert_preprocessor(VOCABULARY, 16)(parts)
+
+    chunked = data.encode(texts, layer)
+    assert in_graphs == [False] * 8
     for key in KEYS:
         np.testing.assert_array_equal(chunked.inputs[key], encoded.inputs[key])
 

@@ -61,6 +61,23 @@ def test_shares_of_tokens_and_pairs():
     np.testing.assert_allclose(found.sum(axis=1), 1)
 
 
+def test_longer_texts_have_more_buckets():
+    pairs = RNG.integers(1, VOCABULARY, 2).tolist()
+    ids = np.tile(np.array(pairs, "int32"), (2, linear_part.LONG))
+    both, graphs = [], []
+    for length in (linear_part.LONG, linear_part.LONG + 1):
+        cut = ids[:, :length]
+        x = {"token_ids": cut, "padding_mask": np.ones_like(cut)}
+        shares = linear_part.shares(x, VOCABULARY)
+        kernel = RNG.normal(size=(shares.shape[1], 3))
+        model = text_cnn(3, (VOCABULARY, 4), filters=4)
+        graph = linear_part.beside(model, 1.0, kernel, np.zeros(3))
+        both.append(np.asarray(graph(x) - model(x)) - shares @ kernel)
+        graphs.append(shares.shape[1] - VOCABULARY)
+    assert graphs == [2**14, 2**16]
+    np.testing.assert_allclose(both, np.zeros((2, 2, 3)), atol=2e-6)
+
+
 def test_n_grams_of_characters_of_word_pieces():
     tokens = ["Good", "##good", "##ooD", "go", "##go"]
     tokenizer = data.bert_preprocessor(

@@ -101,12 +101,7 @@ def encode(dataset, preprocessor, special_tokens=False):
     """
     if special_tokens:
         preprocessor = with_special_tokens(preprocessor)
-    chunks = [
-        _pairs.preprocess(
-            preprocessor, _pairs.columns(dataset.texts[start : start + CHUNK])
-        )
-        for start in range(0, len(dataset), CHUNK)
-    ]
+    chunks = list(_preprocessed(dataset, preprocessor))
     inputs = {
         key: np.concatenate([np.asarray(chunk[key]) for chunk in chunks])
         for key in chunks[0]
@@ -114,6 +109,30 @@ def encode(dataset, preprocessor, special_tokens=False):
     inputs = {key: value.astype("int32") for key, value in inputs.items()}
     lengths = inputs["padding_mask"].sum(axis=1, dtype="int32")
     return EncodedDataset(inputs, dataset.labels, lengths)
+
+
+def _preprocessed(dataset, preprocessor):
+    """Yields what a preprocessor makes of the texts, some rows at a time."""
+    import keras_hub
+
+    sides = _pairs.columns(dataset.texts)
+    tokenizer = getattr(preprocessor, "tokenizer", None)
+    word_pieces = isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer)
+    # Outside of a graph KerasHub tokenises in Python. TF Text takes a
+    # thirteenth of its time for word pieces, once its graph is traced, but
+    # eight times as much for byte pairs.
+    if word_pieces and len(dataset) > CHUNK:
+        import tensorflow as tf
+
+        rows = tf.data.Dataset.from_tensor_slices(tuple(sides)).batch(CHUNK)
+        yield from rows.map(
+            lambda *parts: _pairs.preprocess(preprocessor, parts),
+            num_parallel_calls=tf.data.AUTOTUNE,
+        ).as_numpy_iterator()
+    else:
+        for start in range(0, len(dataset), CHUNK):
+            parts = [side[start : start + CHUNK] for side in sides]
+            yield _pairs.preprocess(preprocessor, parts)
 
 
 def with_special_tokens(preprocessor):

@@ -52,7 +52,8 @@ class Preparation:
             `"auto"`: 1000 for docstrings, else all. None: all.
         sequence_length: Integer, tokens of each text, or `"auto"`: 32 for
             docstrings, else what holds 99 % of the train texts, a multiple of
-            8 between 16 and 128, at most what the teacher can read.
+            8 from 16 to 512, with a pretrained teacher to 256 or what it can
+            read.
         vocabulary: As of `TeacherSource`.
         min_count: Integer: of the teacher's tokens those stay that the train
             texts need so often, as of `pruning.vocabulary`. None: all.

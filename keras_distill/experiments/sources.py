@@ -18,6 +18,9 @@ from keras_distill._layers import longest_sequence_within
 from keras_distill.experiments import places
 from keras_distill.experiments import training
 
+# Tokens of a text, as many as that can be, of a pretrained teacher: two cores
+# take seconds for a step of more, and attention takes gigabytes.
+LONGEST = 256
 # What libraries raise for files and names that are no model.
 LOADING = (ValueError, OSError, ImportError, TypeError, KeyError)
 
@@ -108,13 +111,19 @@ class TeacherSource:
             self.preprocessor(task_kind)
 
     def longest_sequence(self):
-        """The most tokens that it can read, None where that is not known.
+        """The most tokens that it reads of texts that are longer.
 
-        A teacher from scratch reads what it is given; a preset by its name is
-        not loaded for this.
+        A teacher from scratch reads what it is given, None.
         """
+        if self.is_new:
+            return None
+        return min(self._positions() or LONGEST, LONGEST)
+
+    def _positions(self):
+        """How many tokens it can read, None where that is not known."""
         if self.kind == "keras":
             return longest_sequence_within(self._saved()[0])
+        # A preset by its name is not loaded for this.
         if self.kind != "folder":
             return None
         config = _files.read_json(pathlib.Path(self.source) / "config.json")

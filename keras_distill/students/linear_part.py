@@ -14,7 +14,9 @@ from keras_distill.students.ngram import TABLE
 from keras_distill.students.ngram import ngram
 
 NAME = "linear_part"
-ORDERS, BUCKETS = (2,), 2**14
+ORDERS = (2,)
+# Rows for pairs: of texts of more than so many tokens there are more.
+BUCKETS, LONG, BUCKETS_OF_LONG = 2**14, 128, 2**16
 # The tables have a column for each class, or so many.
 WIDEST = 32
 # The lengths of n-grams of characters, and what begins a word, as SentencePiece
@@ -36,12 +38,13 @@ def shares(inputs, vocabulary):
         vocabulary: Integer, how many tokens there are.
 
     Returns:
-        Sparse float64 matrix `[rows, vocabulary + BUCKETS]`, whose rows sum
+        Sparse float64 matrix `[rows, vocabulary + buckets]`, whose rows sum
         to 1.
     """
     ids, mask = (inputs[name] for name in ("token_ids", "padding_mask"))
+    buckets = BUCKETS if ids.shape[1] <= LONG else BUCKETS_OF_LONG
     pairs, counted = map(
-        ops.convert_to_numpy, ngram_rows(ids, mask, BUCKETS, ORDERS)
+        ops.convert_to_numpy, ngram_rows(ids, mask, buckets, ORDERS)
     )
     columns = np.concatenate([ids, vocabulary + pairs], axis=1)
     known = np.concatenate([mask, counted], axis=1) > 0
@@ -50,7 +53,7 @@ def shares(inputs, vocabulary):
     # Entries of one place add up.
     return sparse.csr_matrix(
         (1 / counts[rows, 0], (rows, columns[rows, places])),
-        shape=(len(ids), vocabulary + BUCKETS),
+        shape=(len(ids), vocabulary + buckets),
     )
 
 
@@ -119,7 +122,8 @@ def beside(model, weight, kernel, bias):
         model: Functional `keras.Model` from `token_ids` and `padding_mask` to
             logits `[batch, outputs]`; its layers are shared.
         weight: Float, what these logits are multiplied by.
-        kernel: Float array `[vocabulary + BUCKETS, outputs]`.
+        kernel: Float array `[vocabulary + buckets, outputs]`, as `shares` has
+            columns.
         bias: Float array `[outputs]`.
 
     Returns:
@@ -139,14 +143,14 @@ def beside(model, weight, kernel, bias):
         Cheng et al., 2016, https://arxiv.org/abs/1606.07792, section 3 (wide
         and deep; here the wide part is fitted by itself).
     """
-    vocabulary, outputs = len(kernel) - BUCKETS, len(bias)
+    vocabulary, outputs = vocabulary_size(model), len(bias)
     width = min(np.linalg.matrix_rank(kernel.T @ kernel), WIDEST)
     width = max(int(width), 1)
     table, maps = factorize(kernel, width)
     part = ngram(
         outputs,
         (vocabulary, width),
-        buckets=BUCKETS,
+        buckets=len(kernel) - vocabulary,
         width=width,
         orders=ORDERS,
         dropout=0.0,

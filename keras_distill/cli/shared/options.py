@@ -78,7 +78,8 @@ class Texts:
         labels: Rows whose label the student may see; the others are text
             without label for it. auto: 1000 for docstrings, all for other data.
         sequence_length: Tokens per text, longer ones are cut. auto: 32 for
-            docstrings, else what holds 99 % of the train texts, at most 128.
+            docstrings, else what holds 99 % of the train texts, at most 512,
+            with a pretrained teacher 256.
         vocabulary: WordPiece vocabulary (vocab.txt) of a teacher in a .keras
             file that holds no tokenizer. None: a vocab.txt beside the file.
         min_count: Of the teacher's WordPiece vocabulary keep the tokens that
