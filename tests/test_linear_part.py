@@ -10,6 +10,7 @@ import keras_hub
 import numpy as np
 import pytest
 import tiny_text
+from sklearn.linear_model import LogisticRegression
 
 import keras_distill as kd
 from keras_distill import data
@@ -61,21 +62,28 @@ def test_shares_of_tokens_and_pairs():
     np.testing.assert_allclose(found.sum(axis=1), 1)
 
 
-def test_longer_texts_have_more_buckets():
-    pairs = RNG.integers(1, VOCABULARY, 2).tolist()
-    ids = np.tile(np.array(pairs, "int32"), (2, linear_part.LONG))
-    both, graphs = [], []
-    for length in (linear_part.LONG, linear_part.LONG + 1):
-        cut = ids[:, :length]
-        x = {"token_ids": cut, "padding_mask": np.ones_like(cut)}
-        shares = linear_part.shares(x, VOCABULARY)
-        kernel = RNG.normal(size=(shares.shape[1], 3))
-        model = text_cnn(3, (VOCABULARY, 4), filters=4)
-        graph = linear_part.beside(model, 1.0, kernel, np.zeros(3))
-        both.append(np.asarray(graph(x) - model(x)) - shares @ kernel)
-        graphs.append(shares.shape[1] - VOCABULARY)
-    assert graphs == [2**14, 2**16]
-    np.testing.assert_allclose(both, np.zeros((2, 2, 3)), atol=2e-6)
+@pytest.mark.parametrize(
+    ("length", "outputs", "expected"),
+    [
+        (128, 2, 2**14),
+        (129, 2, 2**16),
+        (129, 4, 2**16),
+        (512, 8, 2**15),
+        (512, 100, 2**14),
+    ],
+)
+def test_long_texts_of_few_classes_have_more_buckets(length, outputs, expected):
+    assert linear_part.buckets_for(length, outputs) == expected
+
+
+def test_buckets_are_those_of_the_kernel():
+    x = inputs([7, 3, 5])
+    shares = linear_part.shares(x, VOCABULARY, 2**16)
+    kernel = RNG.normal(size=(VOCABULARY + 2**16, 3))
+    model = text_cnn(3, (VOCABULARY, 4), filters=4)
+    graph = linear_part.beside(model, 1.0, kernel, np.zeros(3))
+    expected = np.asarray(model(x)) + shares @ kernel
+    np.testing.assert_allclose(np.asarray(graph(x)), expected, atol=2e-6)
 
 
 def test_n_grams_of_characters_of_word_pieces():
@@ -274,6 +282,62 @@ def test_the_characters_are_folded_into_the_tokens(task, fits, monkeypatch):
     np.testing.assert_allclose(found / scale, expected, atol=1e-4)
 
 
+def words_task(classes, rows):
+    """A class for each word, which is one of three in a text."""
+    words = [f"w{i}" for i in range(classes)]
+    drawn = np.random.default_rng(0).integers(0, classes, (rows, 2))
+    labels = [row % classes for row in range(rows)]
+    texts = [
+        f"{words[label]} {words[label]} {words[a]} {words[b]}"
+        for label, (a, b) in zip(labels, drawn)
+    ]
+    layer = data.bert_preprocessor([*data.vocabulary.SPECIAL_TOKENS, *words], 8)
+    encoded = data.encode(data.TextDataset(texts, labels), layer)
+    return types.SimpleNamespace(
+        preprocessor=layer,
+        encoded={"train": encoded, "dev": encoded},
+        linear_heads=lambda: Classes(classes),
+        num_outputs=classes,
+    )
+
+
+def test_what_few_columns_say_is_fitted_in_them(monkeypatch):
+    task = words_task(classes=12, rows=240)
+    held, vocabulary = task.encoded["train"], 5 + 12
+    fit = linear_parts._fits_on(task, held.labels, vocabulary)
+    (kernel, bias), _ = fit(0.5, 30.0)
+    table, maps = linear_part.factorize(kernel, 4)
+    shares = linear_part.shares(held.inputs, vocabulary)
+    nearest = shares @ (table @ maps) + bias
+
+    monkeypatch.setattr(linear_part, "WIDEST", 4)
+    fit = linear_parts._fits_on(task, held.labels, vocabulary)
+    (kernel, bias), said = fit(0.5, 30.0)
+    assert np.linalg.matrix_rank(kernel) == 4
+    np.testing.assert_allclose(said, shares @ kernel + bias, atol=1e-4)
+    loss = task.linear_heads().loss
+    assert loss(said, held.labels) < 0.8 * loss(nearest, held.labels)
+
+    model = text_cnn(12, (vocabulary, 4), filters=4)
+    both = linear_part.beside(model, 1.0, kernel, bias)
+    expected = np.asarray(model(held.inputs)) + said
+    np.testing.assert_allclose(
+        np.asarray(both(held.inputs)), expected, atol=1e-4
+    )
+
+
+def test_few_features_are_fitted_to_the_end():
+    """In the dual they are not: that warns, which is an error here."""
+    labels = np.arange(300) % 3
+    matrix = classes_of(labels, features=6)
+    model = Classes(3).fit(matrix, labels, 1e4)
+    for label, found in enumerate(model.estimators_):
+        exact = LogisticRegression(
+            C=1e4, solver="liblinear", tol=1e-8, dual=False
+        ).fit(matrix, labels == label)
+        np.testing.assert_allclose(found.coef_, exact.coef_, atol=1e-3)
+
+
 def test_fits_are_kept_for_the_same_labels(task, fits):
     labels = task.splits.train.labels
     parts, other = LinearParts(task), np.where(labels > 0, labels, -1)
@@ -369,9 +433,9 @@ def test_what_characters_count_is_the_likeliest_on_dev(
 def test_of_many_rows_so_many_are_read(task, monkeypatch):
     read = []
 
-    def shares(inputs, vocabulary):
+    def shares(inputs, *others):
         read.append(len(inputs["token_ids"]))
-        return original(inputs, vocabulary)
+        return original(inputs, *others)
 
     original = linear_part.shares
     monkeypatch.setattr(linear_part, "shares", shares)

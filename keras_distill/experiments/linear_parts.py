@@ -11,6 +11,7 @@ from keras_distill.experiments import significance
 from keras_distill.experiments import teaching
 from keras_distill.experiments import training
 from keras_distill.students import linear_part
+from keras_distill.students._inputs import factorize
 
 # Inverse strengths of the penalty, the usual one first; texts are about as long
 # as in TF-IDF.
@@ -137,8 +138,9 @@ def _fits_on(task, labels, vocabulary):
         rows = rows.take(mixed[:MOST_ROWS])
     if len(rows) == 0 or (rows.labels == rows.labels[0]).all():
         return None
+    buckets = linear_part.buckets_for(rows.width, task.num_outputs)
     train, dev = (
-        linear_part.shares(part.inputs, vocabulary)
+        linear_part.shares(part.inputs, vocabulary, buckets)
         for part in (rows, task.encoded["dev"])
     )
     plain, spelt = _features(
@@ -148,6 +150,16 @@ def _fits_on(task, labels, vocabulary):
     # network may know it from its teacher.
     heads, rarest = task.linear_heads(), math.log(len(rows) + 1)
 
+    def narrow(kernel, strength):
+        # Its nearest kernel of that rank says much less of the labels than one
+        # that is fitted in the same columns.
+        table, _ = factorize(kernel, linear_part.WIDEST)
+        held = train @ table
+        length = np.sqrt(np.square(held).sum(axis=1).mean())
+        model = heads.fit(held / length, rows.labels, strength)
+        maps, bias = heads.weights(model, rarest)
+        return table @ maps / length, bias
+
     @functools.cache
     def fit(characters, strength):
         features = plain
@@ -155,7 +167,10 @@ def _fits_on(task, labels, vocabulary):
             features = sparse.hstack([plain, characters * spelt]).tocsr()
         model = heads.fit(train @ features, rows.labels, strength)
         kernel, bias = heads.weights(model, rarest)
-        kernel = (features @ kernel).astype("float32")
+        kernel = features @ kernel
+        if kernel.shape[1] > linear_part.WIDEST:
+            kernel, bias = narrow(kernel, strength)
+        kernel = kernel.astype("float32")
         return (kernel, bias), dev @ kernel + bias
 
     return fit

@@ -15,8 +15,9 @@ from keras_distill.students.ngram import ngram
 
 NAME = "linear_part"
 ORDERS = (2,)
-# Rows for pairs: of texts of more than so many tokens there are more.
-BUCKETS, LONG, BUCKETS_OF_LONG = 2**14, 128, 2**16
+# Rows for pairs; of texts of more than so many tokens more, as far as the table
+# then has no more weights than this.
+BUCKETS, LONG, BUCKETS_OF_LONG, WEIGHTS = 2**14, 128, 2**16, 2**18
 # The tables have a column for each class, or so many.
 WIDEST = 32
 # The lengths of n-grams of characters, and what begins a word, as SentencePiece
@@ -29,20 +30,32 @@ def vocabulary_size(model):
     return model.get_layer(TABLE.partition("/")[0]).input_dim
 
 
-def shares(inputs, vocabulary):
+def buckets_for(length, outputs):
+    """How many rows pairs have: more where texts are long, and classes few.
+
+    Args:
+        length: Integer, the tokens of a row.
+        outputs: Integer, the columns of logits.
+    """
+    if length <= LONG:
+        return BUCKETS
+    return min(max(WEIGHTS // outputs, BUCKETS), BUCKETS_OF_LONG)
+
+
+def shares(inputs, vocabulary, buckets=BUCKETS):
     """What the part reads of texts: the share of each token and pair in them.
 
     Args:
         inputs: Dict of integer arrays `[rows, length]`, `token_ids` and
             `padding_mask`.
         vocabulary: Integer, how many tokens there are.
+        buckets: Integer, how many rows pairs share. Defaults to `16384`.
 
     Returns:
         Sparse float64 matrix `[rows, vocabulary + buckets]`, whose rows sum
         to 1.
     """
     ids, mask = (inputs[name] for name in ("token_ids", "padding_mask"))
-    buckets = BUCKETS if ids.shape[1] <= LONG else BUCKETS_OF_LONG
     pairs, counted = map(
         ops.convert_to_numpy, ngram_rows(ids, mask, buckets, ORDERS)
     )
@@ -123,7 +136,7 @@ def beside(model, weight, kernel, bias):
             logits `[batch, outputs]`; its layers are shared.
         weight: Float, what these logits are multiplied by.
         kernel: Float array `[vocabulary + buckets, outputs]`, as `shares` has
-            columns.
+            columns; of a rank up to 32, or it is the nearest one of that rank.
         bias: Float array `[outputs]`.
 
     Returns:

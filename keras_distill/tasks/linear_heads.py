@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+from scipy import sparse
 from scipy import special
 from sklearn.linear_model import LogisticRegression
 from sklearn.linear_model import Ridge
@@ -27,13 +28,15 @@ class Classes:
         """A classifier of the rows of a matrix."""
         # Coordinate descent in the dual, with liblinear's own tolerance:
         # seconds, where the solvers of one distribution over all classes take
-        # minutes, and no other accuracy than with a hundredth of it.
+        # minutes, and no other accuracy than with a hundredth of it. Of few
+        # features without zeros only the primal converges.
+        few = not sparse.issparse(matrix)
         return OneVsRestClassifier(
             LogisticRegression(
                 C=strength,
                 solver="liblinear",
-                dual=True,
-                tol=0.1,
+                dual=not few,
+                tol=1e-3 if few else 0.1,
                 max_iter=1000,
                 random_state=0,
             )
