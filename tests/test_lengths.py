@@ -212,6 +212,14 @@ def test_a_length_is_at_most_what_the_teacher_reads(chinese, tmp_path):
     assert TeacherSource(str(hugging_face)).longest_sequence() == 24
 
 
+@pytest.mark.parametrize("positions", [512, None])
+def test_a_pretrained_teacher_reads_so_many_of_long_texts(tmp_path, positions):
+    config = {"max_position_embeddings": positions}
+    _files.write_json(tmp_path / "config.json", config)
+    assert TeacherSource(str(tmp_path)).longest_sequence() == 256
+    assert TeacherSource("bert_tiny_en_uncased").longest_sequence() == 256
+
+
 @pytest.mark.large
 def test_a_command_takes_the_length_from_the_data(chinese, tmp_path, capsys):
     teacher = tiny_runs.hub_teacher(tmp_path)

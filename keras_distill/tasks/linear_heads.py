@@ -30,13 +30,13 @@ class Classes:
         # seconds, where the solvers of one distribution over all classes take
         # minutes, and no other accuracy than with a hundredth of it. Of few
         # features without zeros only the primal converges.
-        few = not sparse.issparse(matrix)
+        dense = not sparse.issparse(matrix)
         return OneVsRestClassifier(
             LogisticRegression(
                 C=strength,
                 solver="liblinear",
-                dual=not few,
-                tol=1e-3 if few else 0.1,
+                dual=not dense,
+                tol=1e-3 if dense else 0.1,
                 max_iter=1000,
                 random_state=0,
             )
