@@ -210,7 +210,7 @@ def batches(
             drop_remainder,
         )
         lengths = [encoded.width]
-    inputs = {key: tf.constant(v) for key, v in encoded.inputs.items()}
+    inputs = {k: tf.convert_to_tensor(v) for k, v in encoded.inputs.items()}
     labels = tf.constant(encoded.labels)
 
     static = lengths[0] if len(lengths) == 1 else None

@@ -1,5 +1,6 @@
 """What a teacher says of the rows that students learn from."""
 
+import dataclasses
 import functools
 import itertools
 import threading
@@ -59,9 +60,11 @@ class Signals:
                 labels or a teacher that runs in each step.
         """
         recipe, size, seed = cell.recipe, cell.student.batch_size, cell.seed
-        drawn = functools.partial(training.batches, rows, size, seed)
         if signal is None or rows.augment is None:
-            return drawn(signal=signal)
+            return training.batches(rows, size, seed, signal)
+        held = {name: tf.constant(v) for name, v in rows.inputs.items()}
+        rows = dataclasses.replace(rows, inputs=held)
+        drawn = functools.partial(training.batches, rows, size, seed)
         key = size, seed, cell.labels, recipe.transfer
         if key not in self._augmented:
             asked = _Asked(self.teacher.model, drawn())
@@ -71,7 +74,11 @@ class Signals:
             self._augmented[key].__iter__,
             output_signature=tf.TensorSpec((None, *outputs), "float32"),
         )
-        return tf.data.Dataset.zip(drawn(), logits).map(
+        # Each iterator of a shuffled dataset has an order of its own, and Keras
+        # on JAX reads a batch before it begins. A dataset that is made as it
+        # is read begins with the order that the teacher saw.
+        seen = tf.data.Dataset.range(1).flat_map(lambda _: drawn())
+        return tf.data.Dataset.zip(seen, logits).map(
             lambda rows, logits: (
                 with_signal(rows[0], {"logits": logits}),
                 rows[1],
