@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_distill import data
+from keras_distill._compiled import compile_reading
 from keras_distill.experiments import training
 from keras_distill.inputs import with_signal
 from keras_distill.tasks.base import TRANSFER
@@ -157,7 +158,9 @@ class _Asked:
     """
 
     def __init__(self, model, batches):
-        self._model = model
+        # `predict_on_batch` reads and sets each variable, in Python, on JAX.
+        answers = functools.partial(model, training=False)
+        self._answers = compile_reading(answers, model.variables)
         self._batches = batches.as_numpy_iterator()
         self._held = []
         self._turn = threading.Lock()
@@ -168,7 +171,7 @@ class _Asked:
             with self._turn:
                 if number == len(self._held):
                     inputs, _ = next(self._batches)
-                    logits = self._model.predict_on_batch(inputs)
+                    logits = self._answers(inputs)
                     # A model may answer in half precision.
                     self._held.append(np.asarray(logits, "float32"))
             yield self._held[number]
