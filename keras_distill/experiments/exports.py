@@ -5,13 +5,19 @@ import pathlib
 
 import keras
 
+from keras_distill._watcher import Watcher
 from keras_distill.experiments import file_forms
+from keras_distill.experiments import on_tensorflow
 from keras_distill.experiments import training
 from keras_distill.experiments.phases import Phase
 
 EXPORT = pathlib.Path("export")
 # A card goes into a SavedModel afterwards, so its parts are what is kept.
 SAVED_MODEL_PARTS = ("saved_model.pb", "variables")
+ADVICE = (
+    "Load a `student.keras` of `cells` where KERAS_BACKEND is tensorflow, and "
+    "see `kd.export`"
+)
 
 
 def phase(
@@ -22,7 +28,7 @@ def phase(
     Args:
         name: String.
         title: String.
-        load: Callable that gives the model.
+        load: Callable that gives the model, and can be pickled.
         place: Path of the files, relative to the run's folder, without the
             ending of each form: `export/distilled`.
         task: `Task`.
@@ -30,26 +36,33 @@ def phase(
         needs: Names of the phases that made the model.
         forms: Which of `file_forms.ENDINGS`.
     """
-
-    def make():
-        model = load()
-        return {
-            form: file_forms.exported(
-                model, form, folder / f"{place}{file_forms.ENDINGS[form]}", task
-            )
-            for form in forms
-        }
-
     return Phase(
         name=name,
         title=f"export: {title}",
         options={"forms": list(forms)},
         needs=needs,
-        run=make,
+        run=functools.partial(_make, load, forms, folder / place, task),
         summary=summary,
         files=functools.partial(_parts, place.parent),
         cheap=True,
     )
+
+
+def _make(load, forms, place, task):
+    model = load()
+    return {
+        form: file_forms.exported(
+            model,
+            form,
+            place.with_name(place.name + file_forms.ENDINGS[form]),
+            task,
+        )
+        for form in forms
+    }
+
+
+def _itself(model):
+    return model
 
 
 def _parts(parent, files):
@@ -69,7 +82,7 @@ def teacher_phase(teacher, task, folder, place, forms):
     found = phase(
         "export_teacher",
         "the teacher, to compare with",
-        lambda: teacher.model,
+        functools.partial(_itself, teacher.model),
         place,
         task,
         folder,
@@ -85,7 +98,7 @@ def student_phase(cell, name, place, task, folder, forms):
     found = phase(
         f"export_{name}",
         f"{name}, the seed that is best on dev",
-        lambda: training.load(cell.model_file(folder)),
+        functools.partial(training.load, cell.model_file(folder)),
         place,
         task,
         folder,
@@ -128,11 +141,10 @@ def ship(
         forms: Of the teacher.
 
     Returns:
-        Dict from `"teacher"` and the names to their files by form. Nothing on
-        another backend than TensorFlow, which makes them.
+        Dict from `"teacher"` and the names to their files by form. Nothing if
+        the run is on another backend than TensorFlow, which makes them, and
+        its parts cannot go to a process there; the watcher is told why.
     """
-    if keras.backend.backend() != "tensorflow":
-        return {}
     phases = {}
     if teacher.model is not None:
         phases["teacher"] = teacher_phase(
@@ -140,7 +152,15 @@ def ship(
         )
     for name, (cell, where, how) in students.items():
         phases[name] = student_phase(cell, name, where, task, folder.path, how)
-    folder.execute(list(phases.values()), watcher)
+    planned = list(phases.values())
+    if keras.backend.backend() != "tensorflow" and folder.missing(planned):
+        watcher = watcher or Watcher()
+        watcher.line("export: on TensorFlow, in a process of its own")
+        failure = on_tensorflow.execute(planned, folder.path)
+        if failure is not None:
+            watcher.line(f"not exported: {failure}. {ADVICE}")
+            return {}
+    folder.execute(planned, watcher)
     return {name: folder.result(one.name) for name, one in phases.items()}
 
 

@@ -168,7 +168,7 @@ def _seeds(options):
 def _show(found, output, screen):
     results.show_students(found, "", screen)
     results.show_verdicts(found, screen)
-    names = ["report.md", "report.json", "export"]
+    names = ["report.md", "report.json", *["export"] * bool(found["exports"])]
     if (output / "report.html").exists():
         names.insert(0, "report.html")
     screen.line(f"Written in {output}: {', '.join(names)}")

@@ -32,10 +32,10 @@ def show(report, what, screen):
     screen.line(f"{words[0].upper()}{words[1:]}")
     for sentence in (*told["failures"], *told["warnings"]):
         screen.line(sentence)
-    screen.line(
-        f"Written: {what.output / 'report.json'}, files in "
-        f"{what.output / 'export'}"
-    )
+    written = f"Written: {what.output / 'report.json'}"
+    if report["exports"]:
+        written += f", files in {what.output / 'export'}"
+    screen.line(written)
 
 
 def rows(report):
