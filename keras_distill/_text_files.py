@@ -52,9 +52,12 @@ def shown_path(path):
 
 
 def some(names):
-    """The first few of a collection of strings, and how many more."""
+    """The first few of some strings or numbers, and how many more."""
     names = list(names)
-    text = ", ".join(map(shown, names[:MOST_SHOWN]))
+    text = ", ".join(
+        shown(name) if isinstance(name, str) else str(name)
+        for name in names[:MOST_SHOWN]
+    )
     more = len(names) - MOST_SHOWN
     return f"[{text}]" + (f" and {more:,} more" if more > 0 else "")
 

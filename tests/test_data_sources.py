@@ -246,7 +246,14 @@ def test_byte_order_mark_is_no_text(folder):
     [
         ({"train": ""}, "rows below its header"),
         ({"train": "a\tno\tx\n"}, "2 fields.*: 3 fields in train.tsv, l"),
-        ({"train": "a\tno\n \tyes\n"}, "empty text in train.tsv, line 3"),
+        (
+            {"train": "a\tno\n \tyes\n"},
+            "empty text in train.tsv, line 3. Remove the row$",
+        ),
+        (
+            {"train": "a\tno\n" + "\tyes\n" * 23},
+            r"line 3, and in the lines \[4, 5, .*11\] and 14 more. Remove",
+        ),
         ({"train": lines(9, labels=["no"])}, r"two classes.*\['no'\]"),
         ({"train": lines(9, labels=["-1"])}, r"two classes.*\[\]"),
         ({"test": "a\tno\nb\t-1\n"}, "row of test needs a label.*1 of 2 rows"),

@@ -49,17 +49,17 @@ def read_table(
             none, or the wrong number of fields.
     """
     path = pathlib.Path(path)
-    rows = []
     columns = _text_columns(text_column, text_pair_column)
-    for line, *fields in read_columns(path, *columns, *label_columns):
-        texts = fields[: len(columns)]
-        held = [field.strip() for field in fields[len(columns) :]]
+    sides, labels = len(columns), []
+    rows = read_columns(path, *columns, *label_columns)
+    texts = _texts(path, [row[: 1 + sides] for row in rows])
+    for line, *fields in rows:
+        held = [field.strip() for field in fields[sides:]]
         try:
-            label = kind.read_label(held, label_columns)
+            labels.append(kind.read_label(held, label_columns))
         except ValueError as error:
             raise ValueError(f"{error}; in {path.name}, line {line}") from error
-        rows.append((_text(path, line, texts), label))
-    return rows
+    return list(zip(texts, labels, strict=True))
 
 
 def read_texts(path, text_column="text", text_pair_column=None):
@@ -79,8 +79,7 @@ def read_texts(path, text_column="text", text_pair_column=None):
     """
     path = pathlib.Path(path)
     columns = _text_columns(text_column, text_pair_column)
-    rows = read_columns(path, *columns)
-    return [_text(path, line, texts) for line, *texts in rows]
+    return _texts(path, read_columns(path, *columns))
 
 
 def _text_columns(text_column, text_pair_column):
@@ -115,15 +114,19 @@ def read_names(path):
     return names
 
 
-def _text(path, line, fields):
-    """The text of a row, or the pair of its two texts."""
-    texts = [field.strip() for field in fields]
-    if not all(texts):
+def _texts(path, rows):
+    """The text of each row, or the pair of its two texts."""
+    found = [[field.strip() for field in fields] for _, *fields in rows]
+    empty = [row[0] for row, texts in zip(rows, found) if not all(texts)]
+    if empty:
+        first, *others = empty
+        further = f", and in the lines {some(others)}" if others else ""
         raise ValueError(
             "Every row needs a text. Received: an empty text in "
-            f"{path.name}, line {line}. Remove the row"
+            f"{path.name}, line {first}{further}. Remove "
+            + ("these rows" if others else "the row")
         )
-    return from_sides(texts)
+    return [from_sides(texts) for texts in found]
 
 
 def read_columns(path, *columns):
