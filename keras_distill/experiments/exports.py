@@ -41,21 +41,18 @@ def phase(
         title=f"export: {title}",
         options={"forms": list(forms)},
         needs=needs,
-        run=functools.partial(_make, load, forms, folder / place, task),
+        run=functools.partial(_make, load, forms, folder, place, task),
         summary=summary,
         files=functools.partial(_parts, place.parent),
         cheap=True,
     )
 
 
-def _make(load, forms, place, task):
+def _make(load, forms, folder, place, task):
     model = load()
     return {
         form: file_forms.exported(
-            model,
-            form,
-            place.with_name(place.name + file_forms.ENDINGS[form]),
-            task,
+            model, form, folder / f"{place}{file_forms.ENDINGS[form]}", task
         )
         for form in forms
     }
