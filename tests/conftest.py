@@ -67,7 +67,7 @@ if keras.backend.backend() == "tensorflow":
 
     def kernels_kept():
         """Seeds and names are set without a search for every kernel anew."""
-        return mock.patch.object(context.context(), "_context_handle", None)
+        return mock.patch.object(context.pywrap_tfe, "TFE_ContextClearCaches")
 
 
 @pytest.fixture(autouse=True)
