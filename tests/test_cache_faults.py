@@ -59,10 +59,10 @@ class Stopped(Exception):
 def test_a_stopped_writer_continues(tmp_path, monkeypatch, written, batch):
     """Stopped before one of the five batches: the same bytes in the end."""
     teacher = tiny.mlp()
-    make, passes = labeller._runner, []
+    make, passes = labeller.compile_reading, []
 
-    def stopping(model):
-        run = make(model)
+    def stopping(*args):
+        run = make(*args)
 
         def stop(inputs):
             if len(passes) == batch:
@@ -73,7 +73,7 @@ def test_a_stopped_writer_continues(tmp_path, monkeypatch, written, batch):
         return stop
 
     with monkeypatch.context() as patch:
-        patch.setattr(labeller, "_runner", stopping)
+        patch.setattr(labeller, "compile_reading", stopping)
         with pytest.raises(Stopped):
             write(tmp_path, teacher)
     finished = batch // 2  # Of two batches each.

@@ -5,6 +5,7 @@ import numpy as np
 
 from keras_distill import taps
 from keras_distill._backend import output_spec
+from keras_distill._compiled import compile_reading
 from keras_distill._masks import padding_mask
 from keras_distill.cache import records
 from keras_distill.cache.forms import FULL
@@ -81,25 +82,6 @@ class SignalModel(keras.Model):
         return self.form(logits)
 
 
-def _runner(model):
-    """A function of arrays that does not depend on what it did before."""
-    if keras.backend.backend() == "jax":
-        return model.predict_on_batch
-    import tensorflow as tf
-
-    # One trace for each shape: a relaxed one would depend on their order.
-    function, traces = tf.function(model.__call__), {}
-
-    def run(inputs):
-        tensors = keras.tree.map_structure(tf.convert_to_tensor, inputs)
-        shapes = tuple(tuple(t.shape) for t in keras.tree.flatten(tensors))
-        if shapes not in traces:
-            traces[shapes] = function.get_concrete_function(tensors)
-        return keras.tree.map_structure(np.asarray, traces[shapes](tensors))
-
-    return run
-
-
 def token_counts(inputs):
     """Tokens of each row up to the last real one, or None without a mask."""
     mask = padding_mask(inputs)
@@ -143,7 +125,8 @@ class Labeller:
 
     def __init__(self, teacher, logits, states, dtype, layout):
         self.model = SignalModel(teacher, logits, find_taps(teacher, states))
-        self.run = _runner(self.model)
+        # One trace for each shape, so that no row depends on those before it.
+        self.run = compile_reading(self.model, self.model.variables)
         self.form = logits
         self.dtype = dtype
         self.layout = layout
@@ -219,8 +202,10 @@ class Labeller:
         encoded = [None] * size
         for start in range(0, size, self.layout.batch_size):
             chosen = order[start : start + self.layout.batch_size]
-            outputs = self.run(self._batch(inputs, counts, chosen))
-            outputs = keras.tree.flatten(outputs)
+            answers = self.run(self._batch(inputs, counts, chosen))
+            outputs = list(
+                map(keras.ops.convert_to_numpy, keras.tree.flatten(answers))
+            )
             for place, row in enumerate(chosen):
                 length = None if counts is None else int(counts[row])
                 encoded[row] = (
