@@ -238,10 +238,10 @@ def test_a_folder_of_many_files_that_is_no_data(call, texts):
 
 
 def test_a_missing_column_is_told_with_the_options_of_columns(call, texts):
-    (texts / "train.tsv").write_text("review\tsentiment\na film\t1\n")
+    (texts / "train.tsv").write_text("opinion\tstars\na film\t1\n")
     code, _, err = call()
     assert code == 2
-    assert "['review', 'sentiment']" in err
+    assert "['opinion', 'stars']" in err
     assert (
         "See `--data` and `--text-column` and `--label-column` and "
         "`--text-pair-column` in `--help`."

@@ -334,7 +334,9 @@ def test_an_int8_file_still_weighs_tokens(task, tmp_path):
     np.testing.assert_allclose(found, expected, atol=0.15)
 
 
-@pytest.mark.parametrize("columns", sources.PAIRS)
+@pytest.mark.parametrize(
+    "columns", [texts for texts in sources.TEXTS if len(texts) == 2]
+)
 def test_columns_of_pairs_are_known_by_their_names(tmp_path, columns):
     for part in ("train", "dev", "test"):
         text = "\t".join([*columns[::-1], "label"]) + "\nb\ta\t1\n"
@@ -348,13 +350,33 @@ def test_columns_of_pairs_are_known_by_their_names(tmp_path, columns):
 
 
 @pytest.mark.parametrize(
-    "header", ["text,label", "text,sentence1,sentence2", "sentence1,label", ""]
+    ("header", "text", "label"),
+    [
+        ("text,label", None, None),
+        ("text,sentence1,sentence2,category", None, "category"),
+        ("sentence1,label", None, None),
+        ("id,Review,Sentiment", "Review", "Sentiment"),
+        ("Text,label", "Text", None),
+        # Which of two is meant, their user has to say.
+        ("review,content,sentiment,topic", None, None),
+        ("review,content,topic,label", None, None),
+        ("", None, None),
+    ],
 )
-def test_other_columns_are_no_pairs(tmp_path, header):
+def test_columns_of_single_texts(tmp_path, header, text, label):
     path = tmp_path / "all.csv"
     path.write_text(header + "\n")
-    assert sources.pair_of(sources.header_of(path)) is None
-    assert Preparation(data=path).task == "text"
+    found = Preparation(data=path)
+    assert (found.task, found.text_pair_column) == ("text", None)
+    assert (found.text_column, found.label_column) == (text, label)
+    named = Preparation(data=path, text_column="a", label_column="b")
+    assert (named.text_column, named.label_column) == ("a", "b")
+
+
+def test_a_first_line_of_mere_text_is_no_header(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("review\nthe next text\n")
+    assert sources.header_of(path) == []
 
 
 @pytest.mark.parametrize("source", ["docstrings", "tfds:glue/mrpc", "no.csv"])

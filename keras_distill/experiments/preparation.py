@@ -40,9 +40,12 @@ class Preparation:
             labels, unless it knows the task's classes already.
         data: String, as `data.load` takes it, or `data.load_images`; with the
             task `"images"`, `"docstrings"` means `"digits"`.
-        text_column: String, the column with the text, or None for `text`.
+        text_column: String, the column with the text, or None for `text`, or
+            the only one of a file that is called as in public sets (`sentence`,
+            `review`).
         label_column: String, the column with the label, or None for `label`,
-            and where there is none such `score`, `similarity` or `labels`.
+            and where there is none such `score`, `similarity` or `labels`, or
+            the only one that is called as classes are (`sentiment`).
             Several labels in a column each: their names, `"toxic,insult"`.
         text_pair_column: String, the column with the second text of a pair, or
             None: one text in each row, unless `text_column` is None, too, and

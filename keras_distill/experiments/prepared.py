@@ -126,10 +126,11 @@ class Prepared:
         """
         chosen = self.preparation
         watcher = watcher or Watcher()
+        columns = ", ".join(filter(None, chosen.columns.values()))
         found = [
             Phase(
                 name="data",
-                title=f"data: {chosen.data}",
+                title=f"data: {chosen.data}" + (columns and f" ({columns})"),
                 options=chosen.of(
                     "teacher",
                     "data",

@@ -1,11 +1,13 @@
 """What a source's files and columns tell: the task, the texts of a pair."""
 
 from keras_distill import _kinds
+from keras_distill.data.sources import class_of
 from keras_distill.data.sources import header_of
-from keras_distill.data.sources import pair_of
+from keras_distill.data.sources import texts_of
 from keras_distill.data.text_splits import TextSplits
 
 AUTO = "auto"
+TEXTS = "text_column", "text_pair_column"
 
 
 def told(chosen):
@@ -15,7 +17,8 @@ def told(chosen):
         chosen: `Preparation`.
 
     Returns:
-        Dict of `text_column`, `text_pair_column` and `task`, or some of them.
+        Dict of `text_column`, `text_pair_column`, `label_column` and `task`,
+        or some of them.
     """
     kinds = {name: _kinds.load(place) for name, place in _kinds.TASKS.items()}
     if chosen.task == AUTO:
@@ -23,21 +26,30 @@ def told(chosen):
             if kind.splits_kind.is_at(chosen.data):
                 return {"task": name}
     names = header_of(chosen.data)
-    columns = ("text_column", "text_pair_column")
-    found = {}
-    takes_pairs = chosen.task == AUTO or (
-        chosen.task != "text" and columns[1] in kinds[chosen.task].options
-    )
-    if takes_pairs and not any(getattr(chosen, c) for c in columns):
-        found = dict(zip(columns, pair_of(names) or ()))
-    if chosen.task != AUTO:
-        return found
-    pairs = chosen.text_pair_column or found.get("text_pair_column")
-    task = "pairs" if pairs else "text"
-    column = chosen.label_column
-    if column or "label" not in names:
-        task = _of_labels(kinds, [column] if column else names) or task
+    task = chosen.task
+    if task != AUTO and TEXTS[1] not in kinds[task].options:
+        return {}
+    found = _texts(chosen, names)
+    if task == AUTO:
+        two = chosen.text_pair_column or TEXTS[1] in found
+        task = "pairs" if two else "text"
+        column = chosen.label_column
+        if column or "label" not in names:
+            task = _of_labels(kinds, [column] if column else names) or task
+    if chosen.label_column is None and task in ("text", "pairs"):
+        found |= _unusual(["label_column"], class_of(names))
     return {**found, "task": task}
+
+
+def _texts(chosen, names):
+    if any(getattr(chosen, column) for column in TEXTS):
+        return {}
+    return _unusual(TEXTS, texts_of(names, 1 if chosen.task == "text" else 2))
+
+
+def _unusual(options, names):
+    """A name for each option, or none: the usual name is nobody's choice."""
+    return {} if names in (("text",), ("label",)) else dict(zip(options, names))
 
 
 def _of_labels(kinds, columns):

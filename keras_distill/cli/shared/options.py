@@ -68,10 +68,11 @@ class Texts:
     """How texts become numbers.
 
     Args:
-        text_column: Column (or TFDS feature) with the text. None: 'text'.
+        text_column: Column (or TFDS feature) with the text. None: 'text', or
+            the one such as 'sentence' or 'review' that a file has instead.
         label_column: Column (or TFDS feature) with the label. None: 'label',
-            or 'score' or 'labels' where there is none. Several labels in a
-            column each: toxic,insult.
+            or 'score' or 'labels' where there is none, or the one such as
+            'sentiment'. Several labels in a column each: toxic,insult.
         text_pair_column: Column (or TFDS feature) with the second text, where
             each row is a pair. None: one text in each row, unless a file has
             no column 'text' but two such as 'sentence1' and 'sentence2'.
