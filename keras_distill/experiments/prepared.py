@@ -180,11 +180,11 @@ class Prepared:
             found.append(
                 Phase(
                     name="signal",
-                    title="signal: the teacher's logits for the texts",
+                    title="signal: the teacher's logits",
                     options={},
                     needs=tuple(phase.name for phase in found),
                     run=self._label,
-                    summary="{rows:,} texts".format_map,
+                    summary="{rows:,} rows".format_map,
                     files=(LOGITS,),
                 )
             )

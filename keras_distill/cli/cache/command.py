@@ -67,16 +67,16 @@ def _phases(options, flags, prepared):
     return [
         Phase(
             name="rows",
-            title="rows: all texts as token ids",
+            title="rows: all that the teacher reads",
             options={},
             needs=tuple(of_the_texts),
             run=functools.partial(_save_rows, prepared),
-            summary="{rows:,} texts".format_map,
+            summary="{rows:,} rows".format_map,
             files=(ROWS,),
         ),
         Phase(
             name="cache",
-            title="cache: the teacher's logits for the texts",
+            title="cache: the teacher's logits",
             options={
                 "dtype": options.what.dtype,
                 "batch_size": options.run.batch_size,
