@@ -54,7 +54,8 @@ class Lengths:
         max_prompt_length: Longest prompt in tokens, longer ones are cut from
             the left. auto: as long as the longest, within the models' limit.
         max_completion_length: Longest completion in tokens. auto: 20 for
-            docstrings, else 512.
+            docstrings, else as long as the longest of the data, at most 512,
+            within the models' limit.
     """
 
     prompt_tokens: int | Auto = "auto"

@@ -39,7 +39,7 @@ def scorer(teacher, student, settings, corpus):
     compared = WritingScorer(
         teacher,
         student,
-        max_completion_length=settings.max_completion_length,
+        max_completion_length=corpus.completion_length,
         stop_token_ids=(corpus.preprocessor.stop_token_id,),
     )
     dev = corpus.batches("dev", rows=ROWS)

@@ -89,7 +89,7 @@ class Scoring:
         token_ids = np.asarray(batch["token_ids"])
         lengths = np.asarray(batch["prompt_mask"]).sum(1)
         limits = np.minimum(
-            lengths + settings.max_completion_length, token_ids.shape[1]
+            lengths + corpus.completion_length, token_ids.shape[1]
         )
         found, ends = self._generators[writer](
             token_ids, lengths, limits, settings.seed

@@ -27,7 +27,7 @@ INTEGERS = {
     "start_epochs": (0, MOST),
     "seed": (0, 2**32 - 1),
 }
-OPTIONAL = ("layers", "max_prompt_length")
+OPTIONAL = ("layers", "max_prompt_length", "max_completion_length")
 NUMBERS = {
     "beta": (0, 1),
     "lmbda": (0, 1),
@@ -53,8 +53,9 @@ class Settings:
         prompt_tokens: Integer, how many tokens at the start of a text are its
             prompt.
         max_prompt_length: Integer; longer prompts are cut from the left. None:
-            as long as the longest.
-        max_completion_length: Integer.
+            as long as the longest, as far as the models read.
+        max_completion_length: Integer. None: as long as the longest of the
+            data, at most 512, as far as the models read.
         beta: As of `GKDDistiller`, like the next five.
         lmbda: Float.
         seq_kd: Boolean.
@@ -85,7 +86,7 @@ class Settings:
     data: str = DOCSTRINGS
     prompt_tokens: int | str = AUTO
     max_prompt_length: int | str | None = AUTO
-    max_completion_length: int | str = AUTO
+    max_completion_length: int | str | None = AUTO
     beta: float = 0.5
     lmbda: float = 0.5
     seq_kd: bool = False
@@ -170,7 +171,7 @@ class Settings:
             "layers": None,
             "prompt_tokens": 4 if docstrings else 16,
             "max_prompt_length": None,
-            "max_completion_length": 20 if docstrings else 512,
+            "max_completion_length": 20 if docstrings else None,
             "teacher_epochs": 4 if embedded else 0,
             "start_epochs": start,
             "steps": 1000,

@@ -11,12 +11,14 @@ from keras_distill._errors import as_usage_error
 from keras_distill.data import docstrings
 from keras_distill.experiments.language_models import models
 from keras_distill.experiments.language_models.settings import EMBEDDED
+from keras_distill.experiments.language_models.settings import MOST
 from keras_distill.experiments.language_models.settings import SMOKE_ROWS
 from keras_distill.gkd.preprocessor import GKDPreprocessor
 
 PARTS = ("train", "dev")
 TOKENS = pathlib.Path("data") / "tokens.json"
 EVALUATION_BATCH = 32
+LONGEST_COMPLETION = 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Corpus:
         What is loaded later would draw random numbers between the seed and the
         training, or not, if it had been loaded by the phase before.
         """
-        for name in ("tokens", "tokenizer", "preprocessor"):
+        for name in ("tokens", "lengths", "tokenizer", "preprocessor"):
             vars(self).pop(name, None)
         return self.tokens, self.tokenizer, self.preprocessor
 
@@ -45,6 +47,16 @@ class Corpus:
     def tokens(self):
         """Dict from each part to its list of `(prompt, completion)`."""
         return _files.read_json(self.folder / TOKENS)
+
+    @functools.cached_property
+    def lengths(self):
+        """As `lengths` gives them."""
+        return lengths(self.tokens, self.settings)
+
+    @property
+    def completion_length(self):
+        """The most tokens of a completion, the stop token among them."""
+        return self.lengths[1]
 
     @functools.cached_property
     def tokenizer(self):
@@ -56,8 +68,8 @@ class Corpus:
         """The `GKDPreprocessor` of both models."""
         return GKDPreprocessor(
             self.tokenizer,
-            max_completion_length=self.settings.max_completion_length,
-            max_prompt_length=prompt_length(self.tokens, self.settings),
+            max_completion_length=self.completion_length,
+            max_prompt_length=self.lengths[0],
             long_prompts="cut",
         )
 
@@ -110,12 +122,15 @@ def build(settings, folder):
     }
     models.check_pair(settings)
     _check_rows(tokens, settings)
-    _check_lengths(tokens, settings)
+    prompt, completion = lengths(tokens, settings)
     _files.write_json(folder / TOKENS, tokens)
     return {
         "rows": {part: len(rows) for part, rows in tokens.items()},
         "notes": list(splits.notes),
         "vocabulary_size": tokenizer.vocabulary_size(),
+        "max_prompt_length": prompt,
+        "max_completion_length": completion,
+        "cut": _cut(tokens, prompt, completion),
     }
 
 
@@ -130,7 +145,14 @@ def summary(result):
     rows = result["rows"]
     return (
         f"{rows['train']:,} train and {rows['dev']:,} dev prompts, "
-        f"{result['vocabulary_size']:,} tokens in the vocabulary"
+        f"{result['vocabulary_size']:,} tokens in the vocabulary; prompts of "
+        f"{result['max_prompt_length']} tokens and completions of "
+        f"{result['max_completion_length']} at most"
+        + "".join(
+            f", {share:.2g} % of the {side} cut"
+            for side, share in result["cut"].items()
+            if share
+        )
     )
 
 
@@ -165,11 +187,52 @@ def _tokenised(rows, tokenizer, settings):
         yield models.ids(tokenizer, prompt), answer or None
 
 
-def prompt_length(tokens, settings):
-    """The most tokens of a prompt in a batch, a start token among them."""
-    if settings.max_prompt_length is not None:
-        return settings.max_prompt_length
-    return 1 + max(len(prompt) for part in PARTS for prompt, _ in tokens[part])
+def lengths(tokens, settings):
+    """What the data take and the models read, where nobody has chosen.
+
+    Args:
+        tokens: Dict from each part to its list of `(prompt, completion)`.
+        settings: `Settings`.
+
+    Returns:
+        Pair of integers, the most tokens of a prompt, a start token among
+        them, and of a completion, with its stop token.
+
+    Raises:
+        UsageError: The models do not read so many.
+    """
+    held, answers = _counts(tokens)
+    limit = models.longest(settings) or MOST
+    prompt = settings.max_prompt_length or min(1 + max(held), limit // 2)
+    completion = settings.max_completion_length
+    if completion is None:
+        longest = max(answers, default=LONGEST_COMPLETION)
+        completion = min(1 + longest, LONGEST_COMPLETION, limit - prompt)
+    if settings.max_prompt_length is None:  # What completions leave.
+        prompt = min(1 + max(held), max(limit - completion, 1))
+    if prompt + completion > limit:
+        raise UsageError(
+            f"The models read {limit} tokens, prompt and completion together. "
+            "Lower `--max-prompt-length` or `--max-completion-length`. "
+            f"Received: {prompt} and {completion}"
+        )
+    return prompt, completion
+
+
+def _counts(tokens):
+    """The tokens of each prompt, and of each completion that there is."""
+    rows = [row for part in PARTS for row in tokens[part]]
+    return [len(p) for p, _ in rows], [len(c) for _, c in rows if c is not None]
+
+
+def _cut(tokens, prompt, completion):
+    """Per cent of the prompts and of the completions that are longer."""
+    return {
+        side: 100 * sum(1 + n > most for n in counts) / max(len(counts), 1)
+        for side, most, counts in zip(
+            ("prompts", "completions"), (prompt, completion), _counts(tokens)
+        )
+    }
 
 
 def _check_rows(tokens, settings):
@@ -190,15 +253,4 @@ def _check_rows(tokens, settings):
             "it is) with `--lmbda 1` or `--seq-kd`, where the models write "
             f"all completions. Received: start_epochs={settings.start_epochs}, "
             f"lmbda={settings.lmbda:g}, seq_kd={settings.seq_kd}"
-        )
-
-
-def _check_lengths(tokens, settings):
-    prompt = prompt_length(tokens, settings)
-    completion, limit = settings.max_completion_length, models.longest(settings)
-    if limit is not None and prompt + completion > limit:
-        raise UsageError(
-            f"The models read {limit} tokens, prompt and completion together. "
-            "Lower `--max-prompt-length` or `--max-completion-length`. "
-            f"Received: {prompt} and {completion}"
         )

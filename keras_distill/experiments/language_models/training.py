@@ -113,7 +113,7 @@ def distil(settings, corpus, made_from, watcher):
             seq_kd=settings.seq_kd,
             temperature=settings.temperature,
             loss_temperature=settings.loss_temperature,
-            max_completion_length=settings.max_completion_length,
+            max_completion_length=corpus.completion_length,
             sft_weight=settings.sft_weight,
             stop_token_ids=(corpus.preprocessor.stop_token_id,),
             seed=settings.seed,
