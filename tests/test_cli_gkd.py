@@ -104,7 +104,7 @@ def test_wrong_options_end_before_anything_starts(arguments, message, call):
     ("rows", "arguments", "message"),
     [
         ('{"prompt": "a b c"}', [], "have no completion"),
-        ('{"text": "a b c"}', [], "the string 'prompt'"),
+        ('{"body": "a b c"}', [], "the string 'prompt'"),
         ("a\tb", [], "exactly one column 'prompt'"),
         ("one\ntwo", ["--prompt-tokens", "90"], "longer than its prompt"),
         (

@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from keras_distill._errors import UsageError
 from keras_distill.data.prompts import load_prompts
 from keras_distill.data.prompts import read_prompts
+from keras_distill.experiments import LanguageModelSettings
+from keras_distill.experiments.language_models import texts
 
 STORIES = [f"Story number {i} ends well." for i in range(60)]
 
@@ -24,6 +27,18 @@ def test_objects_have_prompts_and_perhaps_completions(tmp_path):
     rows = [{"prompt": "1 + 1 =", "completion": " 2"}, {"prompt": "2 + 2 ="}]
     path = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
     assert read_prompts(path) == [("1 + 1 =", " 2"), ("2 + 2 =", None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", '{"text": "One,\\ntwo."}\n{"text": "Three."}'),
+        ("a.csv", 'label,text\n1,"One,\ntwo."\n0,Three.\n'),
+    ],
+)
+def test_whole_texts_of_objects_and_tables(tmp_path, name, text):
+    found = read_prompts(written(tmp_path / name, text))
+    assert found == [(None, "One,\ntwo."), (None, "Three.")]
 
 
 def test_tables_have_prompts_and_perhaps_completions(tmp_path):
@@ -82,7 +97,10 @@ def test_a_folder_with_dev_is_taken_as_it_is(tmp_path):
         ("a.jsonl", "{", "a JSON object. Received: .* in a.jsonl, line 1"),
         ("a.jsonl", '{"completion": "b"}', "with the string 'prompt'"),
         ("a.jsonl", '{"prompt": "a", "completion": 3}', "in a.jsonl, line 1"),
-        ("a.csv", "text,label\na,b\n", "exactly one column 'prompt'"),
+        ("a.jsonl", '{"prompt": " ", "completion": "a"}', "the string 'text'"),
+        ("a.jsonl", '{"text": ["a"]}', "the string 'text'"),
+        ("a.jsonl", '["prompt"]', "the string 'prompt'"),
+        ("a.csv", "body,label\na,b\n", "exactly one column 'prompt'"),
         ("a.csv", 'prompt,completion\na,"b\n', "begins in a.csv, line 2"),
         ("a.csv", "prompt,completion\n ,b\n", "empty prompt in a.csv, line 2"),
         ("a.jsonl", r'{"prompt": "\ud83d"}', "half of a surrogate pair, in a"),
@@ -102,3 +120,43 @@ def test_folders_of_another_kind_are_refused(tmp_path):
     written(tmp_path / "train.jsonl", '{"prompt": "a"}')
     with pytest.raises(ValueError, match="one file for train"):
         load_prompts(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("held", "chosen", "expected"),
+    [
+        ((6, 10), (None, None), (7, 11)),
+        ((6, 300), (None, None), (7, 57)),  # The embedded models read 64.
+        ((200, 10), (None, None), (53, 11)),
+        ((200, 300), (None, None), (32, 32)),
+        ((6, None), (None, None), (7, 57)),
+        ((6, 300), (20, None), (20, 44)),
+        ((200, 10), (None, 60), (4, 60)),
+        ((6, 10), (None, 64), "Received: 1 and 64"),
+        ((6, 10), (60, 5), "Received: 60 and 5"),
+    ],
+)
+def test_lengths_follow_the_data_and_the_models(held, chosen, expected):
+    settings = LanguageModelSettings(
+        max_prompt_length=chosen[0],
+        max_completion_length=chosen[1],
+    )
+    prompt, completion = held
+    row = [0] * prompt, completion and [0] * completion
+    tokens = {"train": [row, ([0], row[1] and [0])], "dev": [row]}
+    if isinstance(expected, str):
+        with pytest.raises(UsageError, match=expected):
+            texts.lengths(tokens, settings)
+    else:
+        assert texts.lengths(tokens, settings) == expected
+
+
+def test_short_texts_have_short_prompts(tmp_path):
+    path = tmp_path / "texts.txt"
+    lines = [f"{'a b c d e ' * 2}{n}" for n in range(60)]
+    path.write_text("\n".join([*lines, "a b", "a"] * 9))
+    found = texts.build(LanguageModelSettings(data=str(path)), tmp_path)
+    assert found["max_prompt_length"] == 4  # A third of eleven, and a start.
+    assert found["left_out"]["train"] + found["left_out"]["dev"] == 18
+    assert "18 texts as short" in texts.summary(found)
+    assert found["cut"] == {"prompts": 0, "completions": 0}

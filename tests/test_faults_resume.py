@@ -12,7 +12,6 @@ import tiny_runs
 
 from keras_distill import _files
 from keras_distill import callbacks
-from keras_distill._errors import UsageError
 from keras_distill.cli import main
 from keras_distill.experiments import LanguageModelSettings
 from keras_distill.experiments import engine
@@ -249,38 +248,6 @@ def test_the_longest_prompt_is_as_asked(longest, expected, letters, tmp_path):
     for batch in found.batches("train", batch_size=2):
         lengths = np.asarray(batch["prompt_mask"]).sum(axis=1)
         assert lengths.max() == expected
-
-
-@pytest.mark.parametrize(
-    ("held", "chosen", "expected"),
-    [
-        ((6, 10), (None, None), (7, 11)),
-        ((6, 300), (None, None), (7, 57)),  # The embedded models read 64.
-        ((200, 10), (None, None), (53, 11)),
-        ((200, 300), (None, None), (32, 32)),
-        ((6, None), (None, None), (7, 57)),
-        ((6, 300), (20, None), (20, 44)),
-        ((200, 10), (None, 60), (4, 60)),
-        ((6, 10), (None, 64), "Received: 1 and 64"),
-        ((6, 10), (60, 5), "Received: 60 and 5"),
-    ],
-)
-def test_lengths_follow_the_data_and_the_models(
-    held, chosen, expected, letters
-):
-    settings = LanguageModelSettings(
-        data=str(letters),
-        max_prompt_length=chosen[0],
-        max_completion_length=chosen[1],
-    )
-    prompt, completion = held
-    row = [0] * prompt, completion and [0] * completion
-    tokens = {"train": [row, ([0], row[1] and [0])], "dev": [row]}
-    if isinstance(expected, str):
-        with pytest.raises(UsageError, match=expected):
-            texts.lengths(tokens, settings)
-    else:
-        assert texts.lengths(tokens, settings) == expected
 
 
 def test_the_longest_prompt_is_in_the_fingerprint(letters, tmp_path):

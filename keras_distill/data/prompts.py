@@ -15,8 +15,10 @@ from keras_distill._text_files import some
 from keras_distill.data import docstrings
 from keras_distill.data.splits import unit_hash
 from keras_distill.data.tables import SUFFIXES as TABLES
+from keras_distill.data.tables import header
 from keras_distill.data.tables import part_file
 from keras_distill.data.tables import read_columns
+from keras_distill.data.tables import read_texts
 
 SUFFIXES = (".txt", ".jsonl", *TABLES)
 PARTS = ("train", "dev")
@@ -47,9 +49,9 @@ def load_prompts(source="docstrings"):
         source: `"docstrings"`, the sentences of the installed packages; the
             path of a `.txt` file with one text a line; of a `.jsonl` file with
             objects, or a `.tsv` or `.csv` file with columns, named `prompt`
-            and `completion`; or of a folder with `train`, and perhaps `dev`,
-            as such a file. Without `dev` a tenth of the rows is held out, by
-            the hash of the row.
+            and `completion`, or `text` for a whole text; or of a folder with
+            `train`, and perhaps `dev`, as such a file. Without `dev` a tenth
+            of the rows is held out, by the hash of the row.
 
     Returns:
         `PromptSplits`.
@@ -132,6 +134,9 @@ def read_prompts(path):
 
 
 def _read_columns(path):
+    names = header(path)
+    if "text" in names and "prompt" not in names:
+        return [(None, text) for text in read_texts(path)]
     # As they stand: a completion may well be -1, and a language model learns
     # the blank between a prompt and its completion.
     rows = []
@@ -162,19 +167,31 @@ def _read_objects(path, numbered):
                 "Each line must be a JSON object. Received: "
                 f"{shown(line.strip())} in {where} ({error})"
             ) from error
-        prompt = row.get("prompt") if isinstance(row, dict) else None
-        completion = row.get("completion") if prompt else None
-        if not isinstance(prompt, str) or not isinstance(
-            completion, str | None
-        ):
+        found = _row(row) if isinstance(row, dict) else None
+        if found is None:
             raise ValueError(
                 "Each line must be a JSON object with the string 'prompt', "
-                "and perhaps the string 'completion'. "
+                "and perhaps the string 'completion', or with a whole text, "
+                "the string 'text'. "
                 f"Received: {shown(line.strip())} in {where}"
             )
-        _check_characters((prompt, completion or ""), where)
-        rows.append((prompt, completion))
+        _check_characters(filter(None, found), where)
+        rows.append(found)
     return rows
+
+
+def _row(fields):
+    """`(prompt, completion)` of a dict, or None where it is of no such row."""
+    if "prompt" in fields:
+        found = fields["prompt"], fields.get("completion")
+        fits = isinstance(found[1], str | None)
+        text = found[0]
+    else:
+        found = None, fields.get("text")
+        fits, text = True, found[1]
+    if fits and isinstance(text, str) and text.strip():
+        return found
+    return None
 
 
 def _check_characters(texts, where):

@@ -28,8 +28,8 @@ class Models:
         layers: Layers of the student 'shrink'. auto: half of the teacher's.
         data: The prompts. 'docstrings': summaries of the installed packages'
             functions, no download. Or a .txt file, one text a line; a .tsv,
-            .csv or .jsonl file with prompt and completion; or a folder with
-            train and dev as such files.
+            .csv or .jsonl file with prompt and completion, or with text; or a
+            folder with train and dev as such files.
         output: Folder for models and report. The same command, run again,
             continues there after the last finished phase.
     """
@@ -50,7 +50,7 @@ class Lengths:
     Args:
         prompt_tokens: Where the data has texts and no prompts: how many tokens
             at the start of a text are its prompt. auto: 4 for docstrings, else
-            16.
+            a third of the median text, at most 16.
         max_prompt_length: Longest prompt in tokens, longer ones are cut from
             the left. auto: as long as the longest, within the models' limit.
         max_completion_length: Longest completion in tokens. auto: 20 for

@@ -27,7 +27,12 @@ INTEGERS = {
     "start_epochs": (0, MOST),
     "seed": (0, 2**32 - 1),
 }
-OPTIONAL = ("layers", "max_prompt_length", "max_completion_length")
+OPTIONAL = (
+    "layers",
+    "prompt_tokens",
+    "max_prompt_length",
+    "max_completion_length",
+)
 NUMBERS = {
     "beta": (0, 1),
     "lmbda": (0, 1),
@@ -51,7 +56,7 @@ class Settings:
         layers: Integer, of `"shrink"`, or None for half of the teacher's.
         data: String, as `data.load_prompts` takes it.
         prompt_tokens: Integer, how many tokens at the start of a text are its
-            prompt.
+            prompt. None: a third of the median text, at most 16.
         max_prompt_length: Integer; longer prompts are cut from the left. None:
             as long as the longest, as far as the models read.
         max_completion_length: Integer. None: as long as the longest of the
@@ -84,7 +89,7 @@ class Settings:
     student: str = AUTO
     layers: int | str | None = AUTO
     data: str = DOCSTRINGS
-    prompt_tokens: int | str = AUTO
+    prompt_tokens: int | str | None = AUTO
     max_prompt_length: int | str | None = AUTO
     max_completion_length: int | str | None = AUTO
     beta: float = 0.5
@@ -169,7 +174,7 @@ class Settings:
         start = {EMBEDDED: 2, SHRINK: 1}.get(self.student, 0)
         defaults = {
             "layers": None,
-            "prompt_tokens": 4 if docstrings else 16,
+            "prompt_tokens": 4 if docstrings else None,
             "max_prompt_length": None,
             "max_completion_length": 20 if docstrings else None,
             "teacher_epochs": 4 if embedded else 0,

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import pathlib
+import statistics
 
 from keras_distill import _files
 from keras_distill import data
@@ -18,7 +19,7 @@ from keras_distill.gkd.preprocessor import GKDPreprocessor
 PARTS = ("train", "dev")
 TOKENS = pathlib.Path("data") / "tokens.json"
 EVALUATION_BATCH = 32
-LONGEST_COMPLETION = 512
+LONGEST_COMPLETION, LONGEST_START = 512, 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,20 +117,23 @@ def build(settings, folder):
         with _files.complete_file(folder / models.VOCABULARY) as draft:
             data.write_vocabulary(vocabulary, draft)
     tokenizer = models.tokenizer(settings, folder)
-    tokens = {
-        part: list(_tokenised(getattr(splits, part), tokenizer, settings))
+    rows = {
+        part: [_ids(row, tokenizer) for row in getattr(splits, part)]
         for part in PARTS
     }
+    start = settings.prompt_tokens or _prompt_tokens(rows["train"])
+    tokens = {part: [*_with_prompts(rows[part], start)] for part in PARTS}
     models.check_pair(settings)
-    _check_rows(tokens, settings)
+    _check_rows(tokens, settings, start)
     prompt, completion = lengths(tokens, settings)
     _files.write_json(folder / TOKENS, tokens)
     return {
-        "rows": {part: len(rows) for part, rows in tokens.items()},
+        "rows": {part: len(held) for part, held in tokens.items()},
         "notes": list(splits.notes),
         "vocabulary_size": tokenizer.vocabulary_size(),
         "max_prompt_length": prompt,
         "max_completion_length": completion,
+        "left_out": {p: len(rows[p]) - len(tokens[p]) for p in PARTS},
         "cut": _cut(tokens, prompt, completion),
     }
 
@@ -142,12 +146,13 @@ def files(settings):
 
 def summary(result):
     """One line on the result of `build`."""
-    rows = result["rows"]
+    rows, short = result["rows"], sum(result["left_out"].values())
     return (
         f"{rows['train']:,} train and {rows['dev']:,} dev prompts, "
         f"{result['vocabulary_size']:,} tokens in the vocabulary; prompts of "
         f"{result['max_prompt_length']} tokens and completions of "
         f"{result['max_completion_length']} at most"
+        + (f", {short:,} texts as short as a prompt left out" if short else "")
         + "".join(
             f", {share:.2g} % of the {side} cut"
             for side, share in result["cut"].items()
@@ -171,20 +176,29 @@ def _load(settings):
     return data.PromptSplits(**few, notes=(*splits.notes, note))
 
 
-def _tokenised(rows, tokenizer, settings):
-    """Yields `(prompt, completion)` as lists of ids, for rows that have both.
+def _ids(row, tokenizer):
+    """A prompt and a completion as lists of ids, either None as it was."""
+    prompt, completion = row
+    return (
+        None if prompt is None else models.ids(tokenizer, prompt),
+        models.ids(tokenizer, completion) if completion else None,
+    )
 
-    A text without a prompt starts with it.
-    """
+
+def _prompt_tokens(rows):
+    """How many tokens of a text are its prompt, where nobody has chosen."""
+    found = [len(text) for prompt, text in rows if prompt is None]
+    third = statistics.median(found) // 3 if found else 1
+    return int(min(max(third, 1), LONGEST_START))
+
+
+def _with_prompts(rows, cut):
+    """Yields the rows; of a text without a prompt it is the first tokens."""
     for prompt, completion in rows:
-        if prompt is None:
-            ids = models.ids(tokenizer, completion)
-            cut = settings.prompt_tokens
-            if len(ids) > cut:
-                yield ids[:cut], ids[cut:]
-            continue
-        answer = completion and models.ids(tokenizer, completion)
-        yield models.ids(tokenizer, prompt), answer or None
+        if prompt is not None:
+            yield prompt, completion or None
+        elif len(completion) > cut:
+            yield completion[:cut], completion[cut:]
 
 
 def lengths(tokens, settings):
@@ -235,13 +249,13 @@ def _cut(tokens, prompt, completion):
     }
 
 
-def _check_rows(tokens, settings):
+def _check_rows(tokens, settings, start):
     for part, rows in tokens.items():
         if not rows:
             raise UsageError(
                 f"No row of {part} is longer than its prompt. Lower "
                 "`--prompt-tokens`. "
-                f"Received: prompt_tokens={settings.prompt_tokens}"
+                f"Received: prompt_tokens={start}"
             )
     trained = settings.teacher_epochs or settings.start_epochs
     drawn = settings.lmbda < 1 and not settings.seq_kd
