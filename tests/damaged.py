@@ -291,7 +291,10 @@ def table(text, delimiter, columns):
 
 
 def labelled(text, delimiter):
-    rows = table(text, delimiter, ("text", "label"))
+    return with_labels(table(text, delimiter, ("text", "label")))
+
+
+def with_labels(rows):
     rows = [(text.strip(), label.strip()) for text, label in rows or ()]
     bad = ("nan", "<na>")
     if not rows or any(not t or la.lower() in bad for t, la in rows):
@@ -317,20 +320,35 @@ def lines(text, _):
     return [line.strip() for line in found if line.strip()] or REFUSED
 
 
-def objects(text, _):
-    rows = []
+def dicts(text):
+    """The object of each line, or None for what is not to be read."""
+    found = []
     for line in re.split("\r\n|\r|\n", text):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-            prompt = row["prompt"]
-            completion = row.get("completion")
-            f"{prompt}{completion}".encode()
-        except (ValueError, RecursionError, TypeError, LookupError):
-            return REFUSED
+            found.append(json.loads(line))
+            json.dumps(found[-1], ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            return None
+    return found if all(isinstance(row, dict) for row in found) else None
+
+
+def objects(text, _):
+    rows = []
+    for row in dicts(text) or ():
+        prompt, completion = row.get("prompt"), row.get("completion")
         known = isinstance(completion, str | None)
-        if not (isinstance(prompt, str) and prompt and known):
+        if not (isinstance(prompt, str) and prompt.strip() and known):
             return REFUSED
         rows.append((prompt, completion))
     return rows or REFUSED
+
+
+def labelled_objects(text, _):
+    rows = dicts(text) or ()
+    if not {"text", "label"} <= {key for row in rows for key in row}:
+        return REFUSED
+    return with_labels(
+        [(row.get("text") or "", row.get("label") or "") for row in rows]
+    )

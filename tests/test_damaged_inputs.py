@@ -53,10 +53,10 @@ def tsv_of(header, rows):
     return "".join("\t".join(row) + "\n" for row in [header, *rows])
 
 
-def jsonl_of(_, rows):
+def jsonl_of(header, rows):
     return "".join(
-        json.dumps({"prompt": p, "completion": c}, ensure_ascii=False) + "\n"
-        for p, c in rows
+        json.dumps(dict(zip(header, row)), ensure_ascii=False) + "\n"
+        for row in rows
     )
 
 
@@ -83,6 +83,10 @@ KINDS = {
     "labelled TSV": (
         ("train.tsv", tsv_of(LABELLED, PAIRS)),
         (tables.read_table, damaged.labelled),
+    ),
+    "labelled JSON lines": (
+        ("train.jsonl", jsonl_of(LABELLED, MULTILINE + PAIRS)),
+        (tables.read_table, damaged.labelled_objects),
     ),
     "texts as CSV": (
         ("more.csv", csv_of(LABELLED, MULTILINE + PAIRS)),
@@ -174,7 +178,8 @@ def test_whole_files_hold_what_was_written(kind, tmp_path):
     cases = {case.name: case for case in file_cases(kind)}
     case = cases[f"{kind}: whole"]
     found = case.read(case.make(tmp_path))
-    rows = MULTILINE * ("CSV" in kind) + (GIVEN if "prompt" in kind else PAIRS)
+    many = "CSV" in kind or kind == "labelled JSON lines"
+    rows = MULTILINE * many + (GIVEN if "prompt" in kind else PAIRS)
     texts = [text for text, _ in rows]
     if kind.startswith("prompts as") and kind != "prompts as texts":
         ends = (lambda c: c) if "JSON" in kind else (lambda c: c or None)

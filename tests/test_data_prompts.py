@@ -99,7 +99,7 @@ def test_a_folder_with_dev_is_taken_as_it_is(tmp_path):
         ("a.jsonl", '{"prompt": "a", "completion": 3}', "in a.jsonl, line 1"),
         ("a.jsonl", '{"prompt": " ", "completion": "a"}', "the string 'text'"),
         ("a.jsonl", '{"text": ["a"]}', "the string 'text'"),
-        ("a.jsonl", '["prompt"]', "the string 'prompt'"),
+        ("a.jsonl", '["prompt"]', "names with values between braces"),
         ("a.csv", "body,label\na,b\n", "exactly one column 'prompt'"),
         ("a.csv", 'prompt,completion\na,"b\n', "begins in a.csv, line 2"),
         ("a.csv", "prompt,completion\n ,b\n", "empty prompt in a.csv, line 2"),

@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import errno
 import gzip
+import json
 import lzma
 import pathlib
 import socket
@@ -174,6 +175,38 @@ def test_only_line_ends_end_lines(tmp_path, suffix):
     path = tmp_path / f"train{suffix}"
     path.write_bytes(content.encode())
     assert tables.read_table(path) == [tuple(row) for row in rows[1:]]
+
+
+def test_objects_are_rows_of_a_table(tmp_path):
+    rows = [
+        {"text": "good\nfilm", "label": 1, "id": {"a": 2}},
+        {"label": "bad", "text": " dull "},
+        {"text": "unknown", "label": None},
+        {"text": "no key"},
+        {"text": "a share", "label": 0.5},
+        {"text": "an answer", "label": True},
+    ]
+    path = tmp_path / "train.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    assert tables.header(path) == ["text", "label", "id"]
+    labels = ["1", "bad", None, None, "0.5", "true"]
+    texts = [row["text"].strip() for row in rows]
+    assert tables.read_table(path) == list(zip(texts, labels))
+    with pytest.raises(ValueError, match="'review' among the keys of its obj"):
+        tables.read_table(path, "review")
+    path.write_text('{"label": 1, "text": "a"}\n{"label": 1}\n')
+    with pytest.raises(ValueError, match="an empty text in train.jsonl, line"):
+        tables.read_table(path)
+
+
+def test_several_labels_of_an_object(tmp_path):
+    path = tmp_path / "all.jsonl"
+    names = ["a", "b"]
+    lines = [{"text": f"t {n}", "labels": names[: n % 3]} for n in range(200)]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    splits = data.load(path, kind=data.MultiLabelSplits)
+    assert splits.label_names == names
+    assert set(splits.train.labels.sum(axis=1)) == {0, 1, 2}
 
 
 def test_long_fields_leave_the_limit_of_csv(tmp_path):

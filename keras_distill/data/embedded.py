@@ -42,7 +42,7 @@ class VectorSplits(TextSplits):
     label_columns = ("label", *SCORES)
     needs_labels = False
     draws_by_class = False
-    suffixes = (".tsv", ".csv", LINES)
+    suffixes = (*TextSplits.suffixes, LINES)
 
     @classmethod
     def is_at(cls, source):

@@ -13,6 +13,7 @@ from keras_distill._text_files import shown
 from keras_distill._text_files import shown_path
 from keras_distill._text_files import some
 from keras_distill.data import docstrings
+from keras_distill.data import json_lines
 from keras_distill.data.splits import unit_hash
 from keras_distill.data.tables import SUFFIXES as TABLES
 from keras_distill.data.tables import header
@@ -20,7 +21,7 @@ from keras_distill.data.tables import part_file
 from keras_distill.data.tables import read_columns
 from keras_distill.data.tables import read_texts
 
-SUFFIXES = (".txt", ".jsonl", *TABLES)
+SUFFIXES = (".txt", *TABLES)
 PARTS = ("train", "dev")
 DEV_SHARE = 0.1
 
@@ -117,20 +118,19 @@ def read_prompts(path):
         ValueError: The file has no rows, or rows of another kind.
     """
     path = pathlib.Path(path)
-    if path.suffix in TABLES:
-        return _read_columns(path)
-    readers = {".txt": _read_lines, ".jsonl": _read_objects}
-    if path.suffix not in readers:
+    if path.suffix not in SUFFIXES:
         raise ValueError(
             f"Prompts must be in a file of one of the kinds {SUFFIXES}, not "
             f"packed. Received: path={shown_path(path)}"
         )
-    numbered = numbered_lines(read_text(path))
-    if not numbered:
+    if path.suffix not in READERS:
+        return _read_columns(path)
+    text = read_text(path)
+    if not text.strip():
         raise ValueError(
             f"A file of prompts must have rows. Received: {shown_path(path)}"
         )
-    return readers[path.suffix](path, numbered)
+    return READERS[path.suffix](path, text)
 
 
 def _read_columns(path):
@@ -150,32 +150,21 @@ def _read_columns(path):
     return rows
 
 
-def _read_lines(path, numbered):  # noqa: ARG001
-    return [(None, line.strip()) for _, line in numbered]
+def _read_lines(path, text):  # noqa: ARG001
+    return [(None, line.strip()) for _, line in numbered_lines(text)]
 
 
-def _read_objects(path, numbered):
+def _read_objects(path, text):
     rows = []
-    for number, line in numbered:
-        where = f"{path.name}, line {number}"
-        try:
-            row = json.loads(line)
-        # Not a JSONDecodeError alone: of numbers with thousands of digits and
-        # of brackets inside brackets Python says so in its own way.
-        except (ValueError, RecursionError) as error:
-            raise ValueError(
-                "Each line must be a JSON object. Received: "
-                f"{shown(line.strip())} in {where} ({error})"
-            ) from error
-        found = _row(row) if isinstance(row, dict) else None
+    for number, fields in json_lines.objects(path, text):
+        found = _row(fields)
         if found is None:
             raise ValueError(
                 "Each line must be a JSON object with the string 'prompt', "
                 "and perhaps the string 'completion', or with a whole text, "
-                "the string 'text'. "
-                f"Received: {shown(line.strip())} in {where}"
+                f"the string 'text'. Received: {shown(json.dumps(fields))} in "
+                f"{path.name}, line {number}"
             )
-        _check_characters(filter(None, found), where)
         rows.append(found)
     return rows
 
@@ -194,17 +183,7 @@ def _row(fields):
     return None
 
 
-def _check_characters(texts, where):
-    """JSON can spell half a character, which no encoding can write."""
-    for text in texts:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                "The texts must be whole characters. Received: "
-                f"{text[error.start]!r}, half of a surrogate pair, in {where}. "
-                "Cut texts by characters, not by UTF-16 units"
-            ) from error
+READERS = {".txt": _read_lines, json_lines.SUFFIX: _read_objects}
 
 
 def _held_out(rows):

@@ -71,7 +71,8 @@ def load(
 
     Args:
         source: `"docstrings"`, the set made from the installed packages; the
-            path of a `.tsv` or `.csv` file with a header line; the path of a
+            path of a `.tsv` or `.csv` file with a header line, or of a `.jsonl`
+            file with an object a line, whose keys are columns; the path of a
             folder with `train`, and perhaps `dev` and `test`, as such files;
             or `"tfds:NAME"` or `"tfds:NAME/CONFIG"`.
         text_column: String, the column or feature with the text. Defaults to
@@ -240,8 +241,9 @@ def table_files(source, suffixes=SUFFIXES):
     mode = file_mode(path)
     if mode is None and path.suffix not in suffixes:
         raise FileNotFoundError(
-            "`source` must be 'docstrings', 'tfds:NAME', a .tsv or .csv file "
-            "(of tags a .conll file), or a folder with train as such a file. "
+            "`source` must be 'docstrings', 'tfds:NAME', a .tsv, .csv or "
+            ".jsonl file (of tags a .conll file), or a folder with train as "
+            "such a file. "
             f"Received: source={shown_path(path)}, which does not exist"
         )
     if not stat.S_ISDIR(mode or 0):

@@ -1,4 +1,4 @@
-"""TSV and CSV files as rows of (text, label), with errors that name lines."""
+"""Tables as rows of (text, label), with errors that name lines."""
 
 import contextlib
 import csv
@@ -10,6 +10,7 @@ from keras_distill._pairs import from_sides
 from keras_distill._text_files import read_text
 from keras_distill._text_files import shown_path
 from keras_distill._text_files import some
+from keras_distill.data import json_lines
 from keras_distill.data.text_splits import TextSplits
 
 SUFFIXES = TextSplits.suffixes
@@ -27,10 +28,12 @@ def read_table(
     """Reads a file with a header line.
 
     A `.csv` file may quote its fields. A `.tsv` file is split at tabs and
-    quotes are plain characters, as in GLUE and SST.
+    quotes are plain characters, as in GLUE and SST. A `.jsonl` file has an
+    object a line, whose keys are the columns.
 
     Args:
-        path: Path of a `.tsv` or `.csv` file, UTF-8, or UTF-16 with its mark.
+        path: Path of a `.tsv`, `.csv` or `.jsonl` file, UTF-8, or UTF-16 with
+            its mark.
         text_column: String, the name in the header.
         label_columns: Tuple of strings, names in the header.
         text_pair_column: String, the name of the second text's column, or
@@ -66,7 +69,7 @@ def read_texts(path, text_column="text", text_pair_column=None):
     """The texts of a file like those of `read_table`, without labels.
 
     Args:
-        path: Path of a `.tsv` or `.csv` file, UTF-8, or UTF-16 with its mark.
+        path: As in `read_table`.
         text_column: As in `read_table`.
         text_pair_column: As in `read_table`.
 
@@ -146,8 +149,9 @@ def read_columns(path, *columns):
     path = pathlib.Path(path)
     if path.suffix not in SUFFIXES:
         raise ValueError(
-            "A table must be a .tsv or .csv file with a header line, not "
-            f"packed. Received: path={shown_path(path)}"
+            "A table must be a .tsv or .csv file with a header line, or a "
+            ".jsonl file with an object a line, not packed. Received: "
+            f"path={shown_path(path)}"
         )
     text = read_text(path)
     with _fields_of_any_length():
@@ -166,9 +170,8 @@ def _chosen(path, rows, columns):
     for name in columns:
         if header.count(name) != 1:
             raise ValueError(
-                f"{path.name} must have exactly one column {name!r} in its "
-                f"first line, between {_delimiter(path)!r}. Received: "
-                f"columns={some(header)}"
+                f"{path.name} must have exactly one column {name!r} "
+                f"{_place(path)}. Received: columns={some(header)}"
             )
     places = [header.index(name) for name in columns]
     for line, fields in rows:
@@ -185,8 +188,17 @@ def _delimiter(path):
     return "\t" if path.suffix == ".tsv" else ","
 
 
+def _place(path):
+    if path.suffix == json_lines.SUFFIX:
+        return "among the keys of its objects"
+    return f"in its first line, between {_delimiter(path)!r}"
+
+
 def _rows(path, text):
     """Yields the first line of a row and its fields; blank ones are none."""
+    if path.suffix == json_lines.SUFFIX:
+        yield from json_lines.rows(path, text)
+        return
     quoting = csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL
     reader = csv.reader(
         io.StringIO(text, newline=""),  # Ends lines at LF, CRLF and CR alone.

@@ -36,7 +36,7 @@ class TextSplits(Splits):
     # What a column of such labels may be called.
     label_columns = ("label",)
     # The files, and what reads one; None: a table, by its columns.
-    suffixes, read_file = (".tsv", ".csv"), None
+    suffixes, read_file = (".tsv", ".csv", ".jsonl"), None
     # Whether a label is a class, one a text.
     of_classes = True
     # Whether each word has a label.

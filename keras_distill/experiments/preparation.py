@@ -231,13 +231,15 @@ class Preparation:
             places.check_exists(
                 self.data,
                 "data",
-                "'docstrings', 'digits', 'tfds:NAME', a .tsv, .csv or .npz "
-                "file, or a folder with train.tsv or train.csv, or with "
+                "'docstrings', 'digits', 'tfds:NAME', a .tsv, .csv, .jsonl or "
+                ".npz file, or a folder with train as such a file, or with "
                 "images",
             )
         if self.unlabelled is not None:
             places.check_exists(
-                self.unlabelled, "unlabelled", "a .txt, .tsv or .csv file"
+                self.unlabelled,
+                "unlabelled",
+                "a .txt, .tsv, .csv or .jsonl file",
             )
 
     @property

@@ -127,8 +127,8 @@ def read(path, columns):
             return tables.read_texts(path, text or "text", pair)
         if pair is not None:
             raise ValueError(
-                "A file of pairs must be a table, .tsv or .csv, with both "
-                f"columns of text. Received: {shown_path(path)}"
+                "A file of pairs must be a table (.tsv, .csv, .jsonl) with "
+                f"both columns of text. Received: {shown_path(path)}"
             )
         return read_texts(path)
 

@@ -22,10 +22,10 @@ class Source:
             KerasHub preset or a Hugging Face model, or a saved .keras file. It
             is fine-tuned on the labels, unless it classifies already.
         data: The texts, or images. 'docstrings': summaries of the installed
-            packages' functions, labelled by library, no download. Or a .tsv or
-            .csv file, a folder with train, dev and test as such files, or
-            'tfds:NAME', such as tfds:glue/sst2. Images: 'digits', an .npz file,
-            or a folder with a folder for each class.
+            packages' functions, labelled by library, no download. Or a .tsv,
+            .csv or .jsonl file, a folder with train, dev and test as such
+            files, or 'tfds:NAME', such as tfds:glue/sst2. Images: 'digits',
+            an .npz file, or a folder with a folder for each class.
     """
 
     teacher: str = "embedded"
@@ -133,7 +133,8 @@ class Transfer:
             20 for 40,000 texts in all, where a pretrained teacher can label
             them for a student other than shrink.
         unlabelled: File with texts without labels: a .txt file, one text a
-            line, or a .tsv or .csv file with the text column. None: none.
+            line, or a .tsv, .csv or .jsonl file with the text column. None:
+            none.
     """
 
     transfer: str | None = AUTO
