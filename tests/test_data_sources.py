@@ -192,6 +192,8 @@ def test_objects_are_rows_of_a_table(tmp_path):
     labels = ["1", "bad", None, None, "0.5", "true"]
     texts = [row["text"].strip() for row in rows]
     assert tables.read_table(path) == list(zip(texts, labels))
+    with pytest.raises(ValueError, match="a number, .* in train.jsonl, line 1"):
+        tables.read_table(path, label_columns=("id",))
     with pytest.raises(ValueError, match="'review' among the keys of its obj"):
         tables.read_table(path, "review")
     path.write_text('{"label": 1, "text": "a"}\n{"label": 1}\n')
@@ -207,6 +209,10 @@ def test_several_labels_of_an_object(tmp_path):
     splits = data.load(path, kind=data.MultiLabelSplits)
     assert splits.label_names == names
     assert set(splits.train.labels.sum(axis=1)) == {0, 1, 2}
+    lines[9]["labels"] = ["a", "c, d"]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(ValueError, match=r"'\"c, d\"' in all.jsonl, line 10"):
+        data.load(path, kind=data.MultiLabelSplits)
 
 
 def test_long_fields_leave_the_limit_of_csv(tmp_path):

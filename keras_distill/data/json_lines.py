@@ -4,6 +4,7 @@ import json
 
 from keras_distill._text_files import numbered_lines
 from keras_distill._text_files import shown
+from keras_distill.data.label_sets import SEPARATOR
 
 SUFFIX = ".jsonl"
 
@@ -39,10 +40,9 @@ def objects(path, text):
 
 
 def rows(path, text):
-    """Yields the keys of all objects, then the fields of each.
+    """Yields the keys of all objects, then the values of each.
 
-    A key that an object lacks, and null, are an empty field; a list of labels
-    has its members between commas.
+    A key that an object lacks has the value None.
 
     Args:
         path: As of `objects`.
@@ -55,15 +55,35 @@ def rows(path, text):
     names = [*dict.fromkeys(name for _, held in found for name in held)]
     yield 1, names
     for number, held in found:
-        yield number, [_field(held.get(name)) for name in names]
+        yield number, [held.get(name) for name in names]
 
 
-def _field(value):
+def field(value, where):
+    """A value as a table of text spells it: a list has commas between.
+
+    Args:
+        value: What `rows` yields, or a string.
+        where: String, for messages.
+
+    Raises:
+        ValueError: It is an object, or a list of something else than labels.
+    """
     if value is None or isinstance(value, str):
         return value or ""
-    if isinstance(value, list):
-        return ",".join(map(_field, value))
-    return json.dumps(value)
+    found = value if isinstance(value, list) else [value]
+    wrong = [
+        one
+        for one in found
+        if not isinstance(one, str | int | float) or SEPARATOR.search(str(one))
+    ]
+    if wrong:
+        raise ValueError(
+            "A field must be a text, a number, or a list of labels without "
+            "commas, semicolons and bars. Received: "
+            f"{shown(json.dumps(wrong[0]))} in {where}. Give each such label a "
+            "key of its own, with the values 1 and 0"
+        )
+    return ",".join(x if isinstance(x, str) else json.dumps(x) for x in found)
 
 
 def _check_characters(text, where):

@@ -181,7 +181,11 @@ def _chosen(path, rows, columns):
                 f"{some(header)}. Received: {len(fields)} fields in "
                 f"{path.name}, line {line}"
             )
-        yield line, *[fields[place] for place in places]
+        where = f"{path.name}, line {line}"
+        yield (
+            line,
+            *[json_lines.field(fields[place], where) for place in places],
+        )
 
 
 def _delimiter(path):
