@@ -40,17 +40,15 @@ class Preparation:
             labels, unless it knows the task's classes already.
         data: String, as `data.load` takes it, or `data.load_images`; with the
             task `"images"`, `"docstrings"` means `"digits"`.
-        text_column: String, the column with the text, or None for `text`, or
-            the only one of a file that is called as in public sets (`sentence`,
-            `review`).
+        text_column: String, the column with the text, or None for `text`. A
+            file that has none may have one column, or the two of a pair, that
+            are called as in public sets (`review`; `sentence1`, `sentence2`).
         label_column: String, the column with the label, or None for `label`,
             and where there is none such `score`, `similarity` or `labels`, or
             the only one that is called as classes are (`sentiment`).
             Several labels in a column each: their names, `"toxic,insult"`.
         text_pair_column: String, the column with the second text of a pair, or
-            None: one text in each row, unless `text_column` is None, too, and
-            a file's columns are called as in public sets of pairs
-            (`sentence1` and `sentence2`).
+            None: one text in each row, unless `text_column` is None, too.
         labels: Integer, how many train labels a student may see, `"all"`, or
             `"auto"`: 1000 for docstrings, else all. None: all.
         sequence_length: Integer, tokens of each text, or `"auto"`: 32 for
