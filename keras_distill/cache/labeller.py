@@ -203,9 +203,10 @@ class Labeller:
         for start in range(0, size, self.layout.batch_size):
             chosen = order[start : start + self.layout.batch_size]
             answers = self.run(self._batch(inputs, counts, chosen))
-            outputs = list(
-                map(keras.ops.convert_to_numpy, keras.tree.flatten(answers))
-            )
+            outputs = [
+                keras.ops.convert_to_numpy(answer)
+                for answer in keras.tree.flatten(answers)
+            ]
             for place, row in enumerate(chosen):
                 length = None if counts is None else int(counts[row])
                 encoded[row] = (

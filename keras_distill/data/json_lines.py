@@ -23,7 +23,7 @@ def objects(path, text):
         where = f"{shown(line.strip())} in {path.name}, line {number}"
         try:
             found = json.loads(line)
-            text = json.dumps(found, ensure_ascii=False)
+            spelt = json.dumps(found, ensure_ascii=False)
         # Not a JSONDecodeError alone: of numbers with thousands of digits and
         # of brackets inside brackets Python says so in its own way.
         except (ValueError, RecursionError) as error:
@@ -35,7 +35,7 @@ def objects(path, text):
                 "Each line must be a JSON object, names with values between "
                 f"braces. Received: {where}"
             )
-        _check_characters(text, f"{path.name}, line {number}")
+        _check_characters(spelt, f"{path.name}, line {number}")
         yield number, found
 
 

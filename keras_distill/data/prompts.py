@@ -172,15 +172,13 @@ def _read_objects(path, text):
 def _row(fields):
     """`(prompt, completion)` of a dict, or None where it is of no such row."""
     if "prompt" in fields:
-        found = fields["prompt"], fields.get("completion")
-        fits = isinstance(found[1], str | None)
-        text = found[0]
+        prompt, completion = fields["prompt"], fields.get("completion")
+        needed = prompt
     else:
-        found = None, fields.get("text")
-        fits, text = True, found[1]
-    if fits and isinstance(text, str) and text.strip():
-        return found
-    return None
+        prompt, needed = None, fields.get("text")
+        completion = needed
+    fits = isinstance(needed, str) and isinstance(completion, str | None)
+    return (prompt, completion) if fits and needed.strip() else None
 
 
 READERS = {".txt": _read_lines, json_lines.SUFFIX: _read_objects}

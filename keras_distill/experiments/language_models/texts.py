@@ -217,13 +217,14 @@ def lengths(tokens, settings):
     """
     held, answers = _counts(tokens)
     limit = models.longest(settings) or MOST
-    prompt = settings.max_prompt_length or min(1 + max(held), limit // 2)
+    longest = 1 + max(held)
+    prompt = settings.max_prompt_length or min(longest, limit // 2)
     completion = settings.max_completion_length
     if completion is None:
-        longest = max(answers, default=LONGEST_COMPLETION)
-        completion = min(1 + longest, LONGEST_COMPLETION, limit - prompt)
+        answer = 1 + max(answers, default=LONGEST_COMPLETION)
+        completion = min(answer, LONGEST_COMPLETION, limit - prompt)
     if settings.max_prompt_length is None:  # What completions leave.
-        prompt = min(1 + max(held), max(limit - completion, 1))
+        prompt = min(longest, max(limit - completion, 1))
     if prompt + completion > limit:
         raise UsageError(
             f"The models read {limit} tokens, prompt and completion together. "
