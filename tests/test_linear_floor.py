@@ -284,8 +284,11 @@ def facts_of(accuracy):
     }
 
 
-@pytest.mark.parametrize("accuracy", [0.5, 0.95])
-def test_reports_tell_where_it_does_better(accuracy):
+@pytest.mark.parametrize(
+    ("accuracy", "told"),
+    [(0.5, "reaches"), (0.85, "may be better:"), (0.95, "does better:")],
+)
+def test_reports_tell_where_it_does_better(accuracy, told):
     """Against “KD + transfer”, the best on dev, which reaches 84 %."""
     rows = compare_report.ROWS["test"]
     right = np.arange(rows) < accuracy * rows
@@ -293,15 +296,15 @@ def test_reports_tell_where_it_does_better(accuracy):
     found = compare_report.build(
         exports=compare_report.EXPORTS, floors={LINEAR: floor}
     )
-    (told,) = found["verdicts"]
-    better = accuracy > 0.84
-    words = "A linear model on the same labels does better: 95.0 % on test"
-    assert any(words in s for s in told["warnings"]) == better
-    assert any("linear model" in s for s in told["details"])
+    (verdict,) = found["verdicts"]
+    words = f"A linear model on the same labels {told} {100 * accuracy:.1f} %"
+    ahead = accuracy > 0.84
+    assert any(words in s for s in verdict["warnings"]) == ahead
+    assert any(words in s for s in verdict["details"])
     linear_row = "| linear | 40 labels, n-grams of words |"
     for text in (tables.markdown(found), page.page(found)):
         assert "40 labels, n-grams of words" in text
         assert f"{100 * accuracy:.1f}" in text
-        assert (words in text) == better
+        assert words in text
     assert linear_row in tables.markdown(found)
     assert "<span>linear</span>" in page.page(found)

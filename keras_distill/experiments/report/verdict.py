@@ -27,9 +27,9 @@ def verdicts(outcome, teacher_score, measure="accuracy"):
     for name, cells in results.by_student(outcome.finished):
         told = _of_student(name, cells, teacher_score, measure)
         warnings, details = _warnings(outcome, cells), told["details"]
-        linear, is_better = _linear(outcome, cells) or (None, False)
+        linear, is_ahead = _linear(outcome, cells) or (None, False)
         if linear:
-            (warnings if is_better else details).append(linear)
+            (warnings if is_ahead else details).append(linear)
         details = [*warnings, *details]
         found.append({**told, "details": details, "warnings": warnings})
     return found
@@ -139,19 +139,21 @@ def _warnings(outcome, cells):
 
 
 def _linear(outcome, cells):
-    """A sentence on the linear model, and whether it does better; or None."""
+    """A sentence on the linear model, and whether it is ahead; or None."""
     best = results.best_arm_on_dev(cells)
     if best is None or LINEAR not in outcome.floors:
         return None
     floor = outcome.floors[LINEAR]
     found = results.against_floor(floor, best)
-    is_better = found["value"] < 0
+    is_ahead = found["value"] < 0
+    told = "reaches"
+    if is_ahead:
+        told = "does better:" if found["shown"] else "may be better:"
     return (
-        "A linear model on the same labels "
-        f"{'does better:' if is_better else 'reaches'} "
+        f"A linear model on the same labels {told} "
         f"{100 * floor.mean('test_score'):.1f} % on test; against it "
         f"“{best[0].cell.arm}”, the best on dev, brings {_told(found)}.",
-        is_better,
+        is_ahead,
     )
 
 
