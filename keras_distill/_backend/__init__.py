@@ -6,6 +6,7 @@ names the layers inside KerasHub's. The upper bounds in `pyproject.toml` hold
 the versions that were tested: when one is raised, this is the file to read.
 """
 
+import contextlib
 import warnings
 
 import keras
@@ -24,6 +25,7 @@ from keras.src.models.functional import Functional
 from keras.src.trainers.compile_utils import CompileLoss
 
 SUPPORTED = ("tensorflow", "jax")
+OPEN_SIZES = 64, 32, 16, 8, 4, 2, 1
 
 get_mask = get_keras_mask
 set_mask = set_keras_mask
@@ -87,6 +89,30 @@ def can_infer(specs):
     return keras.backend.backend() != "jax" or all(
         None not in tuple(spec.shape)[1:] for spec in keras.tree.flatten(specs)
     )
+
+
+def trace(function, inputs):
+    """`output_spec` for what `function` does besides, whatever is open.
+
+    A model that leaves sizes open may take a few only, as many positions as
+    it counts. Where all must be known, the largest that it takes is tried.
+
+    Args:
+        function: Callable.
+        inputs: Nested `KerasTensor`s.
+    """
+    sizes = () if can_infer(inputs) else OPEN_SIZES
+    for size in sizes:
+        filled = keras.tree.map_structure(
+            lambda x, size=size: keras.KerasTensor(
+                (None, *(size if n is None else n for n in x.shape[1:])),
+                x.dtype,
+            ),
+            inputs,
+        )
+        with contextlib.suppress(Exception):
+            return output_spec(function, filled)
+    return output_spec(function, inputs)
 
 
 def symbolic_inputs(model):
@@ -234,6 +260,11 @@ def nested_layers(model):
     In public only a `keras.Model` lists its layers, a layer does not.
     """
     return list(model._flatten_layers())
+
+
+def value_layer(attention):
+    """The dense layer of a `MultiHeadAttention` that gives what it averages."""
+    return attention._value_dense
 
 
 def seed_states(model):

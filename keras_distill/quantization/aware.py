@@ -11,16 +11,13 @@ from keras_distill.inputs import call_model
 from keras_distill.quantization import activations as places_of_activations
 from keras_distill.quantization.kernels import kernels
 from keras_distill.quantization.passes import Pass
-from keras_distill.quantization.rounding import fake_quantize
+from keras_distill.quantization.ranges import Ranges
+from keras_distill.quantization.readers import for_readers
 from keras_distill.quantization.rounding import round_through
 from keras_distill.quantization.rounding import rounded
 from keras_distill.recording import wrap_calls
 
 BITS = {"int8": 8, "int4": 4}
-# How much of a range a batch's own ends replace.
-MOVED = 0.01
-# Places that have a range.
-RANGED = "input", "inner", "output", "shares"
 
 
 @keras.saving.register_keras_serializable(package="keras_distill")
@@ -53,10 +50,11 @@ class QuantizationAware(keras.Model):
         student: The student, whose weights stay floats.
         places: Dict from layers to where activations are rounded: `"input"`,
             `"inner"`, what their activation reads, `"output"`, `"same"`, an
-            output on the grid of the input, `"shares"`, what attention gives
-            each position, or `"apart"`, attention that computes these in a
-            layer of their own. What an integer kernel does in one step with
-            the layer after it has no output.
+            output on the grid of the input, `"units"`, an output on a grid for
+            each unit, `"shares"`, what attention gives each position, or
+            `"apart"`, attention that computes these in a layer of their own.
+            What an integer kernel does in one step with the layer after it has
+            no output, and what nothing but floats read has `"units"`, or none.
 
     Raises:
         ValueError: If nothing can be rounded, a layer is quantised already or
@@ -90,11 +88,11 @@ class QuantizationAware(keras.Model):
         self.student = student
         self.weights_in, self.activations_in = weights, activations
         self._kernels = kernels(student)
-        self.places, self._ranges = {}, {}
-        self._state = "rounding"
+        self.places = {}
         if activations:
-            self.places = places_of_activations.places(student, self._kernels)
-            self._make_ranges()
+            places = places_of_activations.places(student, self._kernels)
+            self.places = for_readers(student, places)
+        self._ranges = Ranges(self.places, self._kernels, self.add_weight)
         self.built = True
 
     @property
@@ -111,7 +109,7 @@ class QuantizationAware(keras.Model):
 
     def call(self, inputs, training=None):
         """The student's outputs, from rounded weights and activations."""
-        if self._state == "on_grid":
+        if self._ranges.in_file:
             return self._run(inputs, training)
         before = [(v, v.value) for v in self.variables]
         values = {id(v): value for v, value in before}
@@ -141,23 +139,26 @@ class QuantizationAware(keras.Model):
         """The student's weights as `finish` puts them, in this context."""
         saved = [np.asarray(kernel.variable) for kernel in self._kernels]
         self.finish()
-        self._state = "on_grid"
+        self._ranges.in_file = True
         try:
             yield
         finally:
-            self._state = "rounding"
+            self._ranges.in_file = False
             for kernel, value in zip(self._kernels, saved):
                 kernel.variable.assign(value)
 
     def ranges(self, layer, place):
-        """The ends of what int8 holds somewhere, two floats, 0 if unknown.
+        """The ends of what int8 holds somewhere, 0 if unknown.
 
         Args:
             layer: A layer in `places`.
-            place: `"input"`, `"inner"`, `"output"` or `"shares"`, one of its
-                places.
+            place: `"input"`, `"inner"`, `"output"`, `"units"` or `"shares"`,
+                one of its places.
+
+        Returns:
+            Two floats; of `"units"` two arrays, a number for each unit.
         """
-        return tuple(float(end) for end in self._ranges[id(layer), place])
+        return self._ranges.read(layer, place)
 
     def get_config(self):
         """The student and how it is rounded, as `from_config` takes them."""
@@ -185,48 +186,10 @@ class QuantizationAware(keras.Model):
         value = np.asarray(kernel.variable, "float32")
         return rounded(value, self._bits(), kernel.axes, kernel.rows)
 
-    def _make_ranges(self):
-        for layer, places in self.places.items():
-            for place in (place for place in places if place in RANGED):
-                ends = places_of_activations.fixed_range(layer, place)
-                if ends is None:
-                    ends = self._new_ends(f"{layer.name}_{place}")
-                self._ranges[id(layer), place] = ends
-
-    def _new_ends(self, name):
-        return tuple(
-            self.add_weight(
-                shape=(),
-                initializer="zeros",
-                trainable=False,
-                aggregation="mean",
-                name=f"{name}_{end}",
-            )
-            for end in ("low", "high")
-        )
-
     def _run(self, inputs, training):
-        def round_activation(x, ends, moves=True):
-            # Those of a kernel are plain numbers.
-            moves = moves and isinstance(ends[0], keras.Variable)
-            return self._round_activation(x, ends, training and moves)
-
-        passed = Pass(self.places, self._ranges, round_activation)
+        passed = Pass(self.places, self._ranges, training)
         with wrap_calls(self.places, passed.through):
             return call_model(self.student, inputs, training)
-
-    def _round_activation(self, x, ends, training):
-        (low, high), values = ends, ops.cast(x, "float32")
-        if self._state == "on_grid":
-            return ops.cast(fake_quantize(values, low, high), x.dtype)
-        known = high > low
-        if training:
-            moved = ops.where(known, MOVED, 1.0)
-            seen = ops.stop_gradient(values)
-            low.assign(low + moved * (ops.min(seen) - low))
-            high.assign(high + moved * (ops.max(seen) - high))
-        value = ops.cast(fake_quantize(values, low, high), x.dtype)
-        return value if training else ops.where(known, value, x)
 
 
 def _check_student(student):

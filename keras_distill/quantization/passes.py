@@ -1,6 +1,6 @@
 """What becomes of activations on their way through a student."""
 
-import contextlib
+import functools
 
 import keras
 
@@ -12,15 +12,14 @@ class Pass:
     next layer is done in the same step.
 
     Args:
-        places: Dict from layers to tuples, as `activations.places` gives it.
-        ranges: Dict from ids of layers and places to pairs of ends.
-        round_activation: Callable of a tensor, its ends, and `moves`, whether
-            they may follow it.
+        places: Dict from layers to tuples, as `readers.for_readers` gives it.
+        ranges: Their `Ranges`.
+        training: Boolean, whether these follow.
     """
 
-    def __init__(self, places, ranges, round_activation):
+    def __init__(self, places, ranges, training):
         self._places, self._ranges = places, ranges
-        self._round = round_activation
+        self._training = bool(training)
         self._on_grid, self._in_integers = {}, {}
 
     def through(self, layer, call, *args, **kwargs):
@@ -32,16 +31,16 @@ class Pass:
     def _called(self, layer, call, x, *args, **kwargs):
         places = self._places[layer]
         if "shares" in places:
-            ends = self._ranges[id(layer), "shares"]
+            ends = self._ranges.ends(layer, "shares")
             return self._round(call(x, *args, **kwargs), ends)
         if "input" in places:
             x = self._rounded(x, layer, "input")
             self._in_integers[id(x)] = x
-        if "inner" in places:
-            with self._inner(layer):
-                outputs = call(x, *args, **kwargs)
-        else:
-            outputs = call(x, *args, **kwargs)
+            call = self._by_kernel(layer, call, self._on_grid[id(x)][1])
+        call = functools.partial(call, x, *args, **kwargs)
+        if "units" in places:
+            return self._ranges.round_units(call, layer, self._training)
+        outputs = call()
         read = [id(value) for value in keras.tree.flatten(x)]
         if not any(key in self._in_integers for key in read):
             return outputs
@@ -56,24 +55,39 @@ class Pass:
     def _rounded(self, x, layer, place):
         if id(x) in self._on_grid:
             return x
-        return self._with_range(x, self._ranges[id(layer), place])
+        return self._with_range(x, self._ranges.ends(layer, place))
 
-    def _with_range(self, x, ends, **moves):
-        value = self._round(x, ends, **moves)
+    def _with_range(self, x, ends, moves=True):
+        value = self._round(x, ends, moves)
         # Kept with their ids, which are another tensor's otherwise.
         self._on_grid[id(value)] = value, ends
         return value
 
-    @contextlib.contextmanager
-    def _inner(self, layer):
-        """What the layer's activation reads is rounded, too."""
+    def _round(self, x, ends, moves=True):
+        return self._ranges.round(x, ends, moves and self._training)
+
+    def _by_kernel(self, layer, call, ends):
+        """The call of a layer as its kernel of integers does it.
+
+        Its bias is in integers, too, and what its activation reads, if that is
+        a step of its own.
+        """
         activation = layer.activation
-        ends = self._ranges[id(layer), "inner"]
-        layer.activation = lambda x: activation(self._round(x, ends))
-        try:
-            yield
-        finally:
-            layer.activation = activation
+        round_bias = self._ranges.bias_rounding(layer, ends)
+        inner = self._ranges.ends(layer, "inner")
+
+        def activated(x):
+            x = round_bias(x)
+            return activation(x if inner is None else self._round(x, inner))
+
+        def called(*args, **kwargs):
+            layer.activation = activated
+            try:
+                return call(*args, **kwargs)
+            finally:
+                layer.activation = activation
+
+        return called
 
 
 def _attend(call, *args, return_attention_scores=False, **kwargs):
