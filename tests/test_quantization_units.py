@@ -69,6 +69,27 @@ def test_each_unit_has_a_grid(make):
     assert off.max() < 1.1
 
 
+@pytest.mark.parametrize("places", [PLAIN, UNITS])
+def test_biases_are_in_steps_of_inputs_times_weights(places):
+    inputs = keras.Input((2,))
+    dense = layers.Dense(2)
+    x = dense(inputs)
+    if places == UNITS:
+        x = layers.Rescaling(1.0)(x)
+    kernel, bias = np.array([[1.0, 0.5], [0.0, 0.0]]), np.array([0.1, -0.3])
+    aware = QuantizationAware(keras.Model(inputs, x), activations="int8")
+    assert aware.places[dense] == places
+    dense.set_weights([kernel, bias])
+    # One input is large, and has no weight: then the steps are, too.
+    aware(np.array([[0.0, 100.0]], "float32"), training=True)
+    step = 100 / 255 * kernel[0] / 127
+    expected = np.rint(bias / step) * step
+    assert np.abs(expected - bias).max() > 1e-3
+    low, high = aware.ranges(dense, places[1])
+    found = [high, low] if places == PLAIN else high * np.sign(bias)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 class Centred(layers.Layer):
     """Reads its inputs in floats, and in integers."""
 
