@@ -13,9 +13,8 @@ from keras_distill.quantization.rounding import scales
 MOVED = 0.01
 # A unit's range is this share of the largest one's, at least.
 SMALLEST_UNIT = 1e-3
-# Places that have a range, and one that has a range for each unit.
+# Places that have one range; `"units"` has one for each unit.
 RANGED = "input", "inner", "output", "shares"
-UNITS = "units"
 
 
 class Ranges:
@@ -49,9 +48,9 @@ class Ranges:
                     new(f"{name}_low"),
                     new(f"{name}_high"),
                 )
-            if UNITS in of_layer:
+            if "units" in of_layer:
                 name = f"{layer.name}_largest"
-                self._ends[layer, UNITS] = new(name, units_of(layer))
+                self._ends[layer, "units"] = new(name, units_of(layer))
 
     def ends(self, layer, place):
         """Two ends, of units the largest number of each; None if none."""
@@ -59,8 +58,8 @@ class Ranges:
 
     def read(self, layer, place):
         """The ends as numbers, of units as arrays."""
-        if place == UNITS:
-            largest = np.asarray(self._ends[layer, UNITS])
+        if place == "units":
+            largest = np.asarray(self._ends[layer, "units"])
             return -largest, largest
         return tuple(map(float, self._ends[layer, place]))
 
@@ -78,10 +77,9 @@ class Ranges:
         known = high > low
         moves = moves and isinstance(low, keras.Variable)
         if moves:
-            moved = ops.where(known, MOVED, 1.0)
             seen = ops.stop_gradient(values)
-            low.assign(low + moved * (ops.min(seen) - low))
-            high.assign(high + moved * (ops.max(seen) - high))
+            _follow(low, ops.min(seen), known)
+            _follow(high, ops.max(seen), known)
         value = ops.cast(fake_quantize(values, low, high), x.dtype)
         return value if moves else ops.where(known, value, x)
 
@@ -99,7 +97,7 @@ class Ranges:
             layer: The layer that it calls.
             moves: Boolean, whether the ranges follow what it gives.
         """
-        largest = self._ends[layer, UNITS]
+        largest = self._ends[layer, "units"]
         known = ops.max(largest) > 0
         floor = SMALLEST_UNIT * ops.max(largest)
         unit = ops.where(known, ops.maximum(largest, floor), 1.0)
@@ -111,10 +109,9 @@ class Ranges:
         if not self.in_file:
             whole = ops.where(known, whole, values)
         if moves:
-            moved = ops.where(known, MOVED, 1.0)
             axes = tuple(range(len(values.shape) - len(unit.shape)))
             seen = ops.max(ops.abs(ops.stop_gradient(values)), axis=axes)
-            largest.assign(largest + moved * (seen * unit - largest))
+            _follow(largest, seen * unit, known)
         return ops.cast(whole * unit, outputs.dtype)
 
     def bias_rounding(self, layer, ends):
@@ -146,6 +143,12 @@ class Ranges:
             return outputs + ops.cast(error, outputs.dtype)
 
         return rounded_bias
+
+
+def _follow(end, value, known):
+    """Moves an end towards a batch's own, or onto it, if it is the first."""
+    moved = ops.where(known, MOVED, 1.0)
+    end.assign(end + moved * (value - end))
 
 
 def _by_unit(variable, unit):
