@@ -17,9 +17,7 @@ from keras_distill import data
 from keras_distill import students
 from keras_distill.augment import transfer_set
 from keras_distill.cli import main
-from keras_distill.data import sources
 from keras_distill.data.tfds_source import load_tfds
-from keras_distill.experiments import Preparation
 from keras_distill.export.latency import LiteRTModel
 from keras_distill.tasks import linear
 
@@ -332,56 +330,6 @@ def test_an_int8_file_still_weighs_tokens(task, tmp_path):
     expected = means.predict(rows, verbose=0)
     assert expected.std(axis=1).mean() > 0.1
     np.testing.assert_allclose(found, expected, atol=0.15)
-
-
-@pytest.mark.parametrize(
-    "columns", [texts for texts in sources.TEXTS if len(texts) == 2]
-)
-def test_columns_of_pairs_are_known_by_their_names(tmp_path, columns):
-    for part in ("train", "dev", "test"):
-        text = "\t".join([*columns[::-1], "label"]) + "\nb\ta\t1\n"
-        (tmp_path / f"{part}.tsv").write_text(text)
-    found = Preparation(data=tmp_path)
-    assert (found.text_column, found.text_pair_column) == columns
-    assert found.task == "pairs"
-    assert Preparation(data=tmp_path, task="text").text_pair_column is None
-    named = Preparation(data=tmp_path, text_column=columns[1])
-    assert named.task == "text"
-
-
-@pytest.mark.parametrize(
-    ("header", "text", "label"),
-    [
-        ("text,label", None, None),
-        ("text,sentence1,sentence2,category", None, "category"),
-        ("sentence1,label", None, None),
-        ("id,Review,Sentiment", "Review", "Sentiment"),
-        ("Text,label", "Text", None),
-        # Which of two is meant, their user has to say.
-        ("review,content,sentiment,topic", None, None),
-        ("review,content,topic,label", None, None),
-        ("", None, None),
-    ],
-)
-def test_columns_of_single_texts(tmp_path, header, text, label):
-    path = tmp_path / "all.csv"
-    path.write_text(header + "\n")
-    found = Preparation(data=path)
-    assert (found.task, found.text_pair_column) == ("text", None)
-    assert (found.text_column, found.label_column) == (text, label)
-    named = Preparation(data=path, text_column="a", label_column="b")
-    assert (named.text_column, named.label_column) == ("a", "b")
-
-
-def test_a_first_line_of_mere_text_is_no_header(tmp_path):
-    path = tmp_path / "train.txt"
-    path.write_text("review\nthe next text\n")
-    assert sources.header_of(path) == []
-
-
-@pytest.mark.parametrize("source", ["docstrings", "tfds:glue/mrpc", "no.csv"])
-def test_what_has_no_header_is_no_table_of_pairs(source):
-    assert sources.header_of(source) == []
 
 
 REFUSED = {

@@ -78,6 +78,16 @@ class ScoreSplits(TextSplits):
         return score
 
     @staticmethod
+    def are_labels(fields):
+        """Whether they are numbers, and not all of them whole ones."""
+        try:
+            found = [float(field) for field in fields]
+        except ValueError:
+            return False
+        finite = all(map(math.isfinite, found))
+        return finite and not all(map(float.is_integer, found))
+
+    @staticmethod
     def names_of(labels, columns):
         """The name of the column."""
         del labels

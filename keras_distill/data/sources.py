@@ -12,6 +12,7 @@ from keras_distill.data.assembly import PARTS
 from keras_distill.data.assembly import assemble
 from keras_distill.data.splits import NUMBER
 from keras_distill.data.tables import SUFFIXES
+from keras_distill.data.tables import first_fields
 from keras_distill.data.tables import header
 from keras_distill.data.tables import part_file
 from keras_distill.data.tables import read_names
@@ -20,35 +21,6 @@ from keras_distill.data.text_splits import TextSplits
 from keras_distill.data.tfds_source import load_tfds
 
 NAMES = "labels.txt"
-# What public sets call the two texts of a pair, and one text.
-TEXTS = (
-    ("text", "text_pair"),
-    ("text1", "text2"),
-    ("sentence1", "sentence2"),
-    ("question1", "question2"),
-    ("premise", "hypothesis"),
-    ("question", "sentence"),
-    ("text",),
-    ("sentence",),
-    ("review",),
-    ("content",),
-    ("comment",),
-    ("message",),
-    ("tweet",),
-    ("question",),
-    ("query",),
-    ("utterance",),
-)
-# What they call the class.
-CLASSES = (
-    "label",
-    "sentiment",
-    "category",
-    "intent",
-    "topic",
-    "class",
-    "target",
-)
 
 
 def load(
@@ -259,56 +231,31 @@ def table_files(source, suffixes=SUFFIXES):
     return files
 
 
-def texts_of(names, most=2):
-    """The columns of a row's texts, where names tell them.
-
-    Args:
-        names: List of strings, the columns of a table.
-        most: Integer, the texts that a row may have.
-
-    Returns:
-        Tuple of strings, two where there is a pair. Empty: there are no
-        columns of such names, or several with one text.
-    """
-    held = {name.lower(): name for name in names}
-    known = [
-        [held[name] for name in texts]
-        for texts in TEXTS
-        if len(texts) <= most
-        and {*texts} <= {*held}
-        and ("text" in texts) == ("text" in held)
-    ]
-    pairs = [texts for texts in known if len(texts) > 1]
-    return tuple(pairs[0]) if pairs else _alone(*known)
-
-
-def class_of(names):
-    """The column of a row's class, where names tell it.
-
-    Args:
-        names: As in `texts_of`.
-
-    Returns:
-        Tuple of a string, or empty: there is no column of such a name, or no
-        `label` and several of the others.
-    """
-    held = {name.lower(): name for name in names}
-    known = [(held[name],) for name in CLASSES if name in held]
-    return known[0] if "label" in held else _alone(*known)
-
-
-def _alone(*found):
-    return tuple(found[0]) if len(found) == 1 else ()
-
-
 def header_of(source):
     """The columns of train; none where it cannot be read, as `load` tells.
 
     Args:
         source: As in `load`.
     """
+    return _of_train(source, header)
+
+
+def first_labels(source, column):
+    """What the first rows of train have in a column, as `header_of`.
+
+    Args:
+        source: As in `load`.
+        column: String.
+
+    Returns:
+        List of strings.
+    """
+    return _of_train(source, first_fields, column)
+
+
+def _of_train(source, read, *arguments):
     try:
         file = table_files(source)["train"]
-        return header(file) if file.suffix in SUFFIXES else []
+        return read(file, *arguments) if file.suffix in SUFFIXES else []
     except (OSError, ValueError):
         return []

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import itertools
 import os
 import pathlib
 
@@ -16,6 +17,7 @@ from keras_distill.data.text_splits import TextSplits
 SUFFIXES = TextSplits.suffixes
 # The most that a C long holds everywhere; csv's own limit is 131,072.
 LONGEST_FIELD = 2**31 - 1
+PEEKED = 1000
 
 
 def read_table(
@@ -250,6 +252,26 @@ def header(path):
     path = pathlib.Path(path)
     with _fields_of_any_length():
         return next(_rows(path, read_text(path)), (1, []))[1]
+
+
+def first_fields(path, column):
+    """A column's fields in the first `PEEKED` rows, without blanks around.
+
+    Args:
+        path: Path, as in `read_table`.
+        column: String, a name in the header.
+
+    Returns:
+        List of strings.
+
+    Raises:
+        FileNotFoundError: As `read_table`.
+        ValueError: As `read_table`.
+    """
+    path = pathlib.Path(path)
+    with _fields_of_any_length():
+        rows = _chosen(path, _rows(path, read_text(path)), [column])
+        return [field.strip() for _, field in itertools.islice(rows, PEEKED)]
 
 
 def part_file(folder, part, suffixes):

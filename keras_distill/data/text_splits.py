@@ -64,6 +64,16 @@ class TextSplits(Splits):
         )
 
     @staticmethod
+    def are_labels(fields):
+        """Whether fields of a table can be labels of this kind alone.
+
+        Args:
+            fields: List of strings, without the empty ones.
+        """
+        del fields
+        return False
+
+    @staticmethod
     def dataset(items, labels):
         """`TextDataset`."""
         return TextDataset(items, labels)

@@ -42,11 +42,12 @@ class Preparation:
             task `"images"`, `"docstrings"` means `"digits"`.
         text_column: String, the column with the text, or None for `text`. A
             file that has none may have one column, or the two of a pair, that
-            are called as in public sets (`review`; `sentence1`, `sentence2`).
+            are called as in public sets (`review`; `sentence1`, `sentence2`),
+            or one beside that of the label.
         label_column: String, the column with the label, or None for `label`,
             and where there is none such `score`, `similarity` or `labels`, or
-            the only one that is called as classes are (`sentiment`).
-            Several labels in a column each: their names, `"toxic,insult"`.
+            the only one that is called as classes are (`sentiment`), or beside
+            the text. Several labels in a column each: `"toxic,insult"`.
         text_pair_column: String, the column with the second text of a pair, or
             None: one text in each row, unless `text_column` is None, too.
         labels: Integer, how many train labels a student may see, `"all"`, or
@@ -76,8 +77,8 @@ class Preparation:
         teacher_labels: String, whose labels it sees: `"all"`, or `"student"`,
             no more than a student of the seed 0, as where there are no others.
         smoke: Boolean. Tiny models on a few rows.
-        task: String, a name in `_kinds.TASKS`, or `"auto"`: what files and the
-            names of columns tell, else `"text"`.
+        task: String, a name in `_kinds.TASKS`, or `"auto"`: what files,
+            columns and their labels tell, else `"text"`.
         image_size: Integer, height and width that images are brought to, or
             `"auto"`: what a `.keras` teacher takes, else as they are, which
             must all be of one size.

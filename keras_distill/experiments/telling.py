@@ -1,9 +1,10 @@
 """What a source's files and columns tell: the task, the texts of a pair."""
 
 from keras_distill import _kinds
-from keras_distill.data.sources import class_of
+from keras_distill.data.columns import class_of
+from keras_distill.data.columns import texts_of
+from keras_distill.data.sources import first_labels
 from keras_distill.data.sources import header_of
-from keras_distill.data.sources import texts_of
 from keras_distill.data.text_splits import TextSplits
 
 AUTO = "auto"
@@ -29,22 +30,38 @@ def told(chosen):
     task = chosen.task
     if task != AUTO and TEXTS[1] not in kinds[task].options:
         return {}
-    found = _texts(chosen, names)
+    kinds = {
+        name: kind.splits_kind
+        for name, kind in kinds.items()
+        if issubclass(kind.splits_kind, TextSplits)
+    }
+    found = _texts(chosen, names, kinds)
+    label = () if chosen.label_column else _label(chosen, names, kinds)
     if task == AUTO:
         two = chosen.text_pair_column or TEXTS[1] in found
-        task = "pairs" if two else "text"
-        column = chosen.label_column
-        if column or "label" not in names:
-            task = _of_labels(kinds, [column] if column else names) or task
-    if chosen.label_column is None and task in ("text", "pairs"):
-        found |= _unusual(["label_column"], class_of(names))
+        task = _of_labels(kinds, chosen, names, label)
+        task = task or ("pairs" if two else "text")
+    if not {*kinds[task].label_columns} & {*names} and kinds[task].needs_labels:
+        found |= _unusual(["label_column"], label)
     return {**found, "task": task}
 
 
-def _texts(chosen, names):
+def _texts(chosen, names, kinds):
     if any(getattr(chosen, column) for column in TEXTS):
         return {}
-    return _unusual(TEXTS, texts_of(names, 1 if chosen.task == "text" else 2))
+    labels = {name for kind in kinds.values() for name in kind.label_columns}
+    most = 1 if chosen.task == "text" else 2
+    return _unusual(TEXTS, texts_of(names, most, labels))
+
+
+def _label(chosen, names, kinds):
+    """The column of a class, or empty: almost a name for each row is none."""
+    found = class_of(names)
+    is_known = bool(class_of(found))  # By its own name.
+    if not found or is_known or _of_values(kinds, chosen.data, *found):
+        return found
+    held = first_labels(chosen.data, *found)
+    return found if 2 * len({*held}) <= len(held) else ()
 
 
 def _unusual(options, names):
@@ -52,14 +69,19 @@ def _unusual(options, names):
     return {} if names in (("text",), ("label",)) else dict(zip(options, names))
 
 
-def _of_labels(kinds, columns):
-    """The task whose labels a column of these names holds, or None."""
+def _of_labels(kinds, chosen, names, label):
+    """The task of what the labels' column is called, or holds, or None."""
+    column = chosen.label_column or ("label" if "label" in names else "")
     for task, kind in kinds.items():
-        splits = kind.splits_kind
-        if not issubclass(splits, TextSplits):
-            continue
-        telling = {*splits.label_columns} - {*TextSplits.label_columns}
-        for column in columns:
-            if column in telling or len(splits.columns_of(column)) > 1:
+        telling = {*kind.label_columns} - {*TextSplits.label_columns}
+        for name in [column] if column else names:
+            if name in telling or len(kind.columns_of(name)) > 1:
                 return task
-    return None
+    return _of_values(kinds, chosen.data, column or "".join(label))
+
+
+def _of_values(kinds, source, column):
+    """The task that alone has labels such as a column's, or None."""
+    held = [*filter(None, first_labels(source, column))]
+    tasks = (task for task, kind in kinds.items() if kind.are_labels(held))
+    return next(tasks, None) if held else None
