@@ -57,11 +57,11 @@ def _texts(chosen, names, kinds):
 def _label(chosen, names, kinds):
     """The column of a class, or empty: almost a name for each row is none."""
     found = class_of(names)
-    is_known = bool(class_of(found))  # By its own name.
-    if not found or is_known or _of_values(kinds, chosen.data, *found):
+    if not found or class_of(found):  # By its own name.
         return found
     held = first_labels(chosen.data, *found)
-    return found if 2 * len({*held}) <= len(held) else ()
+    repeated = 2 * len({*held}) <= len(held)
+    return found if repeated or _of_values(kinds, held) else ()
 
 
 def _unusual(options, names):
@@ -77,11 +77,13 @@ def _of_labels(kinds, chosen, names, label):
         for name in [column] if column else names:
             if name in telling or len(kind.columns_of(name)) > 1:
                 return task
-    return _of_values(kinds, chosen.data, column or "".join(label))
+    return _of_values(
+        kinds, first_labels(chosen.data, column or "".join(label))
+    )
 
 
-def _of_values(kinds, source, column):
+def _of_values(kinds, fields):
     """The task that alone has labels such as a column's, or None."""
-    held = [*filter(None, first_labels(source, column))]
+    held = [*filter(None, fields)]
     tasks = (task for task, kind in kinds.items() if kind.are_labels(held))
     return next(tasks, None) if held else None
