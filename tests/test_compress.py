@@ -294,8 +294,7 @@ def test_messages(task, teacher, tmp_path):
     "options",
     [
         [],
-        ["--data", "digits", "--budget", "latency=100ms"],
-        ["--data", "digits", "--budget", "size=60%", "--html"],
+        ["--data", "digits", "--budget", "latency=100ms", "--html"],
     ],
 )
 @pytest.mark.usefixtures("eager")
