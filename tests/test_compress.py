@@ -294,7 +294,8 @@ def test_messages(task, teacher, tmp_path):
     "options",
     [
         [],
-        ["--data", "digits", "--budget", "latency=100ms", "--html"],
+        ["--data", "digits", "--budget", "latency=100ms"],
+        ["--data", "digits", "--budget", "size=60%", "--html"],
     ],
 )
 @pytest.mark.usefixtures("eager")
