@@ -1,7 +1,7 @@
 """A network of images cut to a budget, and taught by itself.
 
     python tests/benchmarks/pruning.py --model resnet20.keras \\
-        --data cifar10.npz --output runs/pruning --budget 0.73 0.5 --seeds 3
+        --data cifar10.npz --output runs/pruning --budget 0.73 0.5
 
 `--budget` is a share of the multiplications. `--data` holds `x_train`,
 `y_train`, `x_test`, `y_test`, as `keras_distill.data.load_images` reads them.
@@ -9,7 +9,8 @@ The cut is by Taylor, by weights, and by chance, to the budget by
 `pruning.search`, and evenly, with the same share of each group. Taylor's reads
 shifted and mirrored images: a model that knows its train images by heart has
 no loss on them to tell from. Then the whole model teaches what is left for
-`--epochs` on such images, which both see.
+`--epochs` on such images, which both see; with `--mixed` on mixtures of two of
+them, of which it alone knows what they show, so that no label is used.
 Accuracy on test right after the cut and after the last epoch: nothing is
 chosen. A second call goes on where the first one stopped.
 """
@@ -55,22 +56,26 @@ def evenly(model, share, values):
     raise ValueError(f"There is no such cut: {share}")
 
 
-def moved(split, seed):
+def moved(split, seed, mixed=False):
     """Batches of augmented images, others in each epoch."""
     change = ShiftAndFlip(shift=4, flip=True)
     seeds = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
 
     def changed(rows, number):
         images, labels = rows
-        found = change({"images": images}, tf.stack([number, number]))
-        return tf.cast(found["images"], "float32"), labels
+        key = tf.stack([number, number])
+        images = tf.cast(change({"images": images}, key)["images"], "float32")
+        if mixed:
+            share = tf.random.stateless_uniform((BATCH, 1, 1, 1), key + 2)
+            images = share * images + (1 - share) * images[::-1]
+        return images, labels
 
     rows = tf.data.Dataset.from_tensor_slices((split.images, split.labels))
     rows = rows.shuffle(len(split), seed=seed).batch(BATCH, drop_remainder=True)
     return tf.data.Dataset.zip(rows, seeds).map(changed).prefetch(2)
 
 
-def teach(student, teacher, rows, epochs):
+def teach(student, teacher, rows, epochs, labels=True):
     distiller = kd.Distiller(teacher=teacher, student=student)
     steps = epochs * int(rows.cardinality())
     rate = keras.optimizers.schedules.CosineDecay(
@@ -78,12 +83,14 @@ def teach(student, teacher, rows, epochs):
     )
     distiller.compile(
         keras.optimizers.SGD(rate, momentum=0.9, nesterov=True),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        if labels
+        else None,
     )
     distiller.fit(rows, epochs=epochs, verbose=0)
 
 
-def measured(model, splits, share, values, spread, seed, epochs):
+def measured(model, splits, share, values, spread, seed, epochs, mixed):
     """What one arm comes to."""
     keras.utils.set_random_seed(seed)
     if spread == "evenly":
@@ -97,7 +104,8 @@ def measured(model, splits, share, values, spread, seed, epochs):
         "weights": smaller.count_params(),
         "multiplications": multiplications(smaller),
     }
-    teach(smaller, model, moved(splits.train, seed), epochs)
+    rows = moved(splits.train, seed, mixed)
+    teach(smaller, model, rows, epochs, labels=not mixed)
     return found | {"taught": accuracy(smaller, splits.test)}
 
 
@@ -111,20 +119,28 @@ def run(arguments):
     few = splits.train.take(rows[: arguments.images])
     print(f"whole: {accuracy(model, splits.test):.1f}", flush=True)
     arms = itertools.product(
-        range(arguments.seeds),
+        arguments.seeds,
         arguments.budget,
         arguments.methods,
         arguments.spreads,
     )
     for seed, share, method, spread in arms:
         name = f"{share}, {method}, {spread}, {arguments.epochs} epochs"
+        name += ", mixed" * arguments.mixed
         if str(seed) in found.setdefault(name, {}):
             continue
         values = pruning.importance(
             model, moved(few, seed), method=method, seed=seed
         )
         found[name][str(seed)] = measured(
-            model, splits, share, values, spread, seed, arguments.epochs
+            model,
+            splits,
+            share,
+            values,
+            spread,
+            seed,
+            arguments.epochs,
+            arguments.mixed,
         )
         path.write_text(json.dumps(found, indent=1))
         print(seed, name, found[name][str(seed)], flush=True)
@@ -150,5 +166,6 @@ if __name__ == "__main__":
     parser.add_argument("--spreads", nargs="+", default=SPREADS)
     parser.add_argument("--images", type=int, default=2048)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--mixed", action="store_true")
     run(parser.parse_args())
