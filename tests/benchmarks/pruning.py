@@ -1,7 +1,7 @@
 """A network of images cut to a budget, and taught by itself.
 
     python tests/benchmarks/pruning.py --model resnet20.keras \\
-        --data cifar10.npz --output runs/pruning --budget 0.73 0.5
+        --data cifar10.npz --output runs/pruning --budget 0.73 0.5 --seeds 3
 
 `--budget` is a share of the multiplications. `--data` holds `x_train`,
 `y_train`, `x_test`, `y_test`, as `keras_distill.data.load_images` reads them.
@@ -12,7 +12,8 @@ no loss on them to tell from. Then the whole model teaches what is left for
 `--epochs` on such images, which both see; with `--mixed` on mixtures of two of
 them, of which it alone knows what they show, so that no label is used.
 Accuracy on test right after the cut and after the last epoch: nothing is
-chosen. A second call goes on where the first one stopped.
+chosen. `--seeds` is how many; several numbers are the seeds themselves. A
+second call goes on where the first one stopped.
 """
 
 import argparse
@@ -28,6 +29,8 @@ import keras_distill as kd
 from keras_distill import data
 from keras_distill import pruning
 from keras_distill.augment.images import ShiftAndFlip
+from keras_distill.cli.shared import choices
+from keras_distill.experiments import engine
 from keras_distill.pruning import budgets
 
 METHODS = "taylor", "weight", "random"
@@ -75,7 +78,7 @@ def moved(split, seed, mixed=False):
     return tf.data.Dataset.zip(rows, seeds).map(changed).prefetch(2)
 
 
-def teach(student, teacher, rows, epochs, labels=True):
+def teach(student, teacher, rows, epochs, loss):
     distiller = kd.Distiller(teacher=teacher, student=student)
     steps = epochs * int(rows.cardinality())
     rate = keras.optimizers.schedules.CosineDecay(
@@ -83,9 +86,7 @@ def teach(student, teacher, rows, epochs, labels=True):
     )
     distiller.compile(
         keras.optimizers.SGD(rate, momentum=0.9, nesterov=True),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        if labels
-        else None,
+        loss,
     )
     distiller.fit(rows, epochs=epochs, verbose=0)
 
@@ -104,8 +105,9 @@ def measured(model, splits, share, values, spread, seed, epochs, mixed):
         "weights": smaller.count_params(),
         "multiplications": multiplications(smaller),
     }
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     rows = moved(splits.train, seed, mixed)
-    teach(smaller, model, rows, epochs, labels=not mixed)
+    teach(smaller, model, rows, epochs, None if mixed else loss)
     return found | {"taught": accuracy(smaller, splits.test)}
 
 
@@ -119,7 +121,7 @@ def run(arguments):
     few = splits.train.take(rows[: arguments.images])
     print(f"whole: {accuracy(model, splits.test):.1f}", flush=True)
     arms = itertools.product(
-        arguments.seeds,
+        engine.as_seeds(choices.seeds(arguments.seeds)),
         arguments.budget,
         arguments.methods,
         arguments.spreads,
@@ -166,6 +168,6 @@ if __name__ == "__main__":
     parser.add_argument("--spreads", nargs="+", default=SPREADS)
     parser.add_argument("--images", type=int, default=2048)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[3])
     parser.add_argument("--mixed", action="store_true")
     run(parser.parse_args())
