@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 import types
+import warnings
 
 import keras
 import keras_hub
@@ -173,6 +174,7 @@ def test_litert_of_any_length(name, request, tmp_path):
 
 @pytest.mark.large
 @pytest.mark.parametrize("length", ["examples", None])
+@pytest.mark.filterwarnings("ignore:Attention bears")
 @pytest.mark.parametrize("quantization", [None, "float16", "dynamic", "int8"])
 @pytest.mark.parametrize(
     "name", ["text_cnn", "ngram", "wide", "bilstm", "bert"]
@@ -603,7 +605,10 @@ def test_int8_that_is_not_the_student(
         return {key: -value for key, value in predict(model, arrays).items()}
 
     monkeypatch.setattr(_litert.LiteRTModel, "predict", wrong)
-    with pytest.raises(export.ExportError, match=advice):
+    with (
+        warnings.catch_warnings(record=True, action="always") as told,
+        pytest.raises(export.ExportError, match=advice),
+    ):
         export.litert(
             request.getfixturevalue(name),
             tmp_path / "a.tflite",
@@ -613,6 +618,8 @@ def test_int8_that_is_not_the_student(
             sequence_length="examples",
         )
     assert files(tmp_path) == []
+    before = [str(one.message) for one in told]
+    assert any("Attention" in text for text in before) == (name == "bert")
 
 
 def test_a_loop_is_not_calibrated(tmp_path):

@@ -1,5 +1,7 @@
 """What a `.tflite` file stores in fewer bits, and what forbids it."""
 
+import warnings
+
 from keras_distill._backend import nested_layers
 from keras_distill._checks import check_choice
 from keras_distill.export import few_bits
@@ -22,6 +24,9 @@ def checked(student, quantization, calibration):
         return student.quantization
     _check_quantization(quantization, calibration)
     _check_recurrence(student, quantization)
+    text = _attention_in_int8(student, quantization)
+    if text:
+        warnings.warn(text, stacklevel=3)
     return quantization
 
 
@@ -67,6 +72,24 @@ def _check_recurrence(student, quantization):
         )
 
 
+def _attention_in_int8(student, quantization):
+    """What to do instead; nothing where there is none."""
+    layers = [
+        layer.name
+        for layer in nested_layers(student)
+        # KerasHub has attention that is none of Keras' classes.
+        if "Attention" in type(layer).__name__
+    ]
+    if quantization != "int8" or not layers:
+        return ""
+    return (
+        "Attention bears no activations in int8, and runs slower with them: "
+        "use quantization='dynamic', which stores int8 weights, or train "
+        "under the rounding, by `kd.quantization.QuantizationAware`. "
+        f"Received: quantization='int8', layers {layers[:3]}"
+    )
+
+
 def advice(student, quantization, made, file, arrays):
     """What to do where the file's predictions are not the student's."""
     if quantization is None:
@@ -74,23 +97,11 @@ def advice(student, quantization, made, file, arrays):
     reference = file.with_name("float32.tflite")
     reference.write_bytes(made(None))
     worst = worst_tensors(reference, file, arrays)
-    layers = [
-        layer.name
-        for layer in nested_layers(student)
-        # KerasHub has attention that is none of Keras' classes.
-        if "Attention" in type(layer).__name__
-    ]
-    text = ADVICE
+    text = _attention_in_int8(student, quantization) or ADVICE
     if quantization == "int4":
         text = (
             "Train the student under this rounding, by "
             "`kd.quantization.QuantizationAware` or `--quantization int4`, or "
             "take 'dynamic'."
-        )
-    if quantization == "int8" and layers:
-        text = (
-            "Attention bears no activations in int8, and runs slower with "
-            "them: use quantization='dynamic', which stores int8 weights. "
-            f"Received: quantization='int8', layers {layers[:3]}"
         )
     return f"The tensors that err most: {worst or 'unknown'}. {text}"
