@@ -239,7 +239,7 @@ def test_labels_that_are_no_numbers(folder):
 
 def test_an_unknown_label_among_many(folder):
     names = [f"class number {i}" for i in range(100_000)]
-    write(folder, train=lines(100_000, labels=names), test=lines(2, 0, names))
+    write(folder, train=lines(100_001, labels=names), test=lines(2, 0, names))
     write(folder, dev=lines(3, 7, ["class nubmer 77"]))
     with pytest.raises(ValueError, match="row 1 of dev.*Is .*number 77'") as e:
         data.load(folder)
@@ -295,6 +295,7 @@ def test_byte_order_mark_is_no_text(folder):
         ),
         ({"train": lines(9, labels=["no"])}, r"two classes.*\['no'\]"),
         ({"train": lines(9, labels=["-1"])}, r"two classes.*\[\]"),
+        ({"train": lines(20, labels=[*map(str, range(20))])}, "none occurs tw"),
         ({"test": "a\tno\nb\t-1\n"}, "row of test needs a label.*1 of 2 rows"),
         ({"dev": "a\t\n"}, "row of dev needs a label.*1 of 1 rows"),
         ({"test": "a\tmaybe\n"}, "test must occur in train.*label='maybe'"),

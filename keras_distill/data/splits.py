@@ -17,6 +17,8 @@ from keras_distill.data.labelled import missing_labels
 
 NUMBER = re.compile(r"[0-9]+")
 MOST_COMPARED = 1000
+# So many rows of as many classes are no classes: names, identifiers, scores.
+DIFFERENT_LABELS = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,8 +131,18 @@ class Splits:
         Args:
             labels: List of what `read_label` gave.
             columns: Tuple of strings, as there.
+
+        Raises:
+            ValueError: There are many rows, and no label occurs twice.
         """
         del columns
+        if len(set(labels)) == len(labels) >= DIFFERENT_LABELS:
+            raise ValueError(
+                "A class must have rows to learn it from. Received: "
+                f"{len(labels)} labels, of which none occurs twice: "
+                f"{some(labels)}. Name the column of the classes; scores are "
+                "learnt with `--task regression`."
+            )
         found = set(labels) - {None}
         if all(NUMBER.fullmatch(label) for label in found):
             return sorted(found, key=int)
