@@ -77,7 +77,7 @@ def told(path, **chosen):
         ("mood,text", None, "mood"),
         ("label,body", "body", None),
         ("body,Intent", "body", "Intent"),
-        # Neither is known, or there is a third one.
+        # Neither is known, and both repeat, or there is a third one.
         ("body,mood", None, None),
         ("id,tweet,mood", "tweet", None),
     ],
@@ -97,6 +97,28 @@ def test_a_column_of_the_rows_names_is_no_class(tmp_path):
     assert told(path, label_column="number") == ("text", None, "number")
     sentiments = table(tmp_path, "sentiment,text", "1,good", "2,bad")
     assert told(sentiments) == ("text", None, "sentiment")
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (["a,x", "b,x", "c,y", "d,y"], ("text", "one", "two")),
+        (["x,a", "x,b", "y,c", "y,d"], ("text", "two", "one")),
+        (["a,0.5", "b,1.5", "c,2"], ("regression", "one", "two")),
+        (["a,x", "b,y", "c,z"], ("text", None, None)),
+    ],
+)
+def test_of_two_unknown_columns_the_labels_repeat(tmp_path, rows, expected):
+    path = table(tmp_path, "one,two", *rows)
+    assert told(path) == expected
+
+
+def test_of_two_columns_one_is_named(tmp_path):
+    path = table(tmp_path, "one,two", "a,x", "b,y", "b,z")
+    assert told(path, label_column="two") == ("text", "one", "two")
+    assert told(path, text_column="one") == ("text", "one", None)
+    path = table(tmp_path, "one,two", "a,x", "b,x")
+    assert told(path, text_column="one") == ("text", "one", "two")
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ class Preparation:
             or one beside that of the label.
         label_column: String, the column with the label, or None for `label`,
             and where there is none such `score`, `similarity` or `labels`, or
-            the only one that is called as classes are (`sentiment`), or beside
-            the text. Several labels in a column each: `"toxic,insult"`.
+            that called as classes are (`sentiment`), or of two the one beside
+            the text, or whose fields repeat. In several: `"toxic,insult"`.
         text_pair_column: String, the column with the second text of a pair, or
             None: one text in each row, unless `text_column` is None, too.
         labels: Integer, how many train labels a student may see, `"all"`, or

@@ -35,8 +35,8 @@ def told(chosen):
         for name, kind in kinds.items()
         if issubclass(kind.splits_kind, TextSplits)
     }
-    found = _texts(chosen, names, kinds)
-    label = () if chosen.label_column else _label(chosen, names, kinds)
+    label = _label(chosen, names, kinds)
+    found = _texts(chosen, names, kinds, label)
     if task == AUTO:
         two = chosen.text_pair_column or TEXTS[1] in found
         task = _of_labels(kinds, chosen, names, label)
@@ -46,22 +46,33 @@ def told(chosen):
     return {**found, "task": task}
 
 
-def _texts(chosen, names, kinds):
+def _texts(chosen, names, kinds, label):
     if any(getattr(chosen, column) for column in TEXTS):
         return {}
     labels = {name for kind in kinds.values() for name in kind.label_columns}
     most = 1 if chosen.task == "text" else 2
-    return _unusual(TEXTS, texts_of(names, most, labels))
+    return _unusual(TEXTS, texts_of(names, most, labels.union(label)))
 
 
 def _label(chosen, names, kinds):
     """The column of a class, or empty: almost a name for each row is none."""
+    if chosen.label_column:
+        return (chosen.label_column,)
     found = class_of(names)
-    if not found or class_of(found):  # By its own name.
+    if found and class_of(found):  # By its own name.
         return found
-    held = first_labels(chosen.data, *found)
-    repeated = 2 * len({*held}) <= len(held)
-    return found if repeated or _of_values(kinds, held) else ()
+    # Of two columns whose names say nothing one may hold what labels are.
+    unknown = len(names) == 2 and not texts_of(names)
+    found = [
+        name
+        for name in found or names * unknown
+        if _are_labels(kinds, first_labels(chosen.data, name))
+    ]
+    return tuple(found) if len(found) == 1 else ()
+
+
+def _are_labels(kinds, held):
+    return 2 * len({*held}) <= len(held) or bool(_of_values(kinds, held))
 
 
 def _unusual(options, names):
