@@ -113,6 +113,13 @@ def test_of_two_unknown_columns_the_labels_repeat(tmp_path, rows, expected):
     assert told(path) == expected
 
 
+@pytest.mark.parametrize(
+    "rows", [["a,x", "b,y", "c,x", "d,y"], ["a,1.5", "b,0.5", "c,2"]]
+)
+def test_a_first_row_is_no_header(tmp_path, rows):
+    assert told(table(tmp_path, *rows)) == ("text", None, None)
+
+
 def test_of_two_columns_one_is_named(tmp_path):
     path = table(tmp_path, "one,two", "a,x", "b,y", "b,z")
     assert told(path, label_column="two") == ("text", "one", "two")

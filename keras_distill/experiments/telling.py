@@ -66,12 +66,15 @@ def _label(chosen, names, kinds):
     found = [
         name
         for name in found or names * unknown
-        if _are_labels(kinds, first_labels(chosen.data, name))
+        if _are_labels(kinds, name, first_labels(chosen.data, name))
     ]
     return tuple(found) if len(found) == 1 else ()
 
 
-def _are_labels(kinds, held):
+def _are_labels(kinds, name, held):
+    # A name that is a label itself is the first row of a file without a header.
+    if name in held or _of_values(kinds, [name]):
+        return False
     return 2 * len({*held}) <= len(held) or bool(_of_values(kinds, held))
 
 
