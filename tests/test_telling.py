@@ -118,6 +118,8 @@ def test_of_two_unknown_columns_the_labels_repeat(tmp_path, rows, expected):
 )
 def test_a_first_row_is_no_header(tmp_path, rows):
     assert told(table(tmp_path, *rows)) == ("text", None, None)
+    known = table(tmp_path, "text,spam", "a,spam", "b,ham", "c,spam", "d,ham")
+    assert told(known) == ("text", None, "spam")
 
 
 def test_of_two_columns_one_is_named(tmp_path):

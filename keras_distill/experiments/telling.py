@@ -61,20 +61,23 @@ def _label(chosen, names, kinds):
     found = class_of(names)
     if found and class_of(found):  # By its own name.
         return found
-    # Of two columns whose names say nothing one may hold what labels are.
-    unknown = len(names) == 2 and not texts_of(names)
+    # Of two columns whose names say nothing one may hold what labels are. A
+    # name that is a label itself is the first row of a file without a header.
+    unknown = len(names) == 2 and not found and not texts_of(names)
+    held = {
+        name: first_labels(chosen.data, name)
+        for name in (names if unknown else found)
+    }
     found = [
         name
-        for name in found or names * unknown
-        if _are_labels(kinds, name, first_labels(chosen.data, name))
+        for name, fields in held.items()
+        if _are_labels(kinds, fields)
+        and not (unknown and (name in fields or _of_values(kinds, [name])))
     ]
     return tuple(found) if len(found) == 1 else ()
 
 
-def _are_labels(kinds, name, held):
-    # A name that is a label itself is the first row of a file without a header.
-    if name in held or _of_values(kinds, [name]):
-        return False
+def _are_labels(kinds, held):
     return 2 * len({*held}) <= len(held) or bool(_of_values(kinds, held))
 
 
