@@ -61,18 +61,21 @@ def _label(chosen, names, kinds):
     found = class_of(names)
     if found and class_of(found):  # By its own name.
         return found
-    # Of two columns whose names say nothing one may hold what labels are. A
-    # name that is a label itself is the first row of a file without a header.
-    unknown = len(names) == 2 and not found and not texts_of(names)
-    held = {
-        name: first_labels(chosen.data, name)
-        for name in (names if unknown else found)
-    }
+    if not found and len(names) == 2 and not texts_of(names):
+        return _by_contents(chosen, names, kinds)
+    held = [first_labels(chosen.data, name) for name in found]
+    return found if all(_are_labels(kinds, fields) for fields in held) else ()
+
+
+def _by_contents(chosen, names, kinds):
+    """Of two columns whose names say nothing that which holds labels."""
+    held = {name: first_labels(chosen.data, name) for name in names}
     found = [
         name
         for name, fields in held.items()
         if _are_labels(kinds, fields)
-        and not (unknown and (name in fields or _of_values(kinds, [name])))
+        # Else it is a label, in the first row of a file without a header.
+        and not (name in fields or _of_values(kinds, [name]))
     ]
     return tuple(found) if len(found) == 1 else ()
 

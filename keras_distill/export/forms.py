@@ -74,13 +74,15 @@ def _check_recurrence(student, quantization):
 
 def _attention_in_int8(student, quantization):
     """What to do instead; nothing where there is none."""
+    if quantization != "int8":
+        return ""
     layers = [
         layer.name
         for layer in nested_layers(student)
         # KerasHub has attention that is none of Keras' classes.
         if "Attention" in type(layer).__name__
     ]
-    if quantization != "int8" or not layers:
+    if not layers:
         return ""
     return (
         "Attention bears no activations in int8, and runs slower with them: "

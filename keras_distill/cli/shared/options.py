@@ -73,8 +73,8 @@ class Texts:
             or of two columns that which is no label.
         label_column: Column (or TFDS feature) with the label. None: 'label',
             or 'score' or 'labels' where there is none, or the one such as
-            'sentiment', or of two columns that which is no text. Several
-            labels in a column each: toxic,insult.
+            'sentiment', or of two columns that which is no text, or whose
+            fields repeat. Several labels in a column each: toxic,insult.
         text_pair_column: Column (or TFDS feature) with the second text, where
             each row is a pair. None: one text in each row, unless a file has
             no column 'text' but two such as 'sentence1' and 'sentence2'.
