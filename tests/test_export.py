@@ -27,6 +27,7 @@ from keras_distill.export.markdown import escape
 from keras_distill.export.options import ExportOptions
 from keras_distill.export.recurrence import portable_recurrence
 from keras_distill.export.report import compare
+from keras_distill.quantization import QuantizationAware
 
 LENGTH = 8
 WORDS = ["the", "film", "is", "good", "bad", "dull", "fun", "not", "very"]
@@ -592,19 +593,36 @@ def test_latency_messages(text_cnn, tmp_path):
         export.measure_latency(path, {"token_ids": np.ones((1, 8))})
 
 
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [("bert", "Attention.*quantization='dynamic'"), ("text_cnn", "finer")],
-)
-def test_int8_that_is_not_the_student(
-    name, advice, request, tmp_path, monkeypatch
-):
+@pytest.fixture
+def wrong_files(monkeypatch):
     predict = _litert.LiteRTModel.predict
 
     def wrong(model, arrays):
         return {key: -value for key, value in predict(model, arrays).items()}
 
     monkeypatch.setattr(_litert.LiteRTModel, "predict", wrong)
+
+
+@pytest.mark.parametrize(
+    ("trained_so", "advice"), [(False, "Train the student"), (True, "finer")]
+)
+@pytest.mark.usefixtures("wrong_files")
+def test_int4_that_is_not_the_student(text_cnn, tmp_path, trained_so, advice):
+    student = text_cnn
+    if trained_so:
+        student = QuantizationAware(student, weights="int4")
+    with pytest.raises(export.ExportError, match=f"err most.*{advice}"):
+        export.litert(
+            student, tmp_path / "a.tflite", "int4", examples=token_ids()
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("bert", "Attention.*quantization='dynamic'"), ("text_cnn", "finer")],
+)
+@pytest.mark.usefixtures("wrong_files")
+def test_int8_that_is_not_the_student(name, advice, request, tmp_path):
     with (
         warnings.catch_warnings(record=True, action="always") as told,
         pytest.raises(export.ExportError, match=advice),

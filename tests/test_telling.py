@@ -128,6 +128,9 @@ def test_of_two_columns_one_is_named(tmp_path):
     assert told(path, text_column="one") == ("text", "one", None)
     path = table(tmp_path, "one,two", "a,x", "b,x")
     assert told(path, text_column="one") == ("text", "one", "two")
+    path = table(tmp_path, "topic,x", "a,x", "b,x")
+    assert told(path) == ("text", "x", "topic")
+    assert told(path, label_column="x") == ("text", "topic", "x")
 
 
 @pytest.mark.parametrize(

@@ -37,14 +37,14 @@ def texts_of(names, most=2, labels=()):
     Args:
         names: List of strings, the columns of a table.
         most: Integer, the texts that a row may have.
-        labels: Strings, what a label may be called beside `CLASSES`.
+        labels: Strings, what a label may be called before `CLASSES`.
 
     Returns:
         Tuple of strings, two where there is a pair. Empty: there are no
         columns of such names, nor one beside a label, or several with one
         text.
     """
-    label = _class(names) or [name for name in names if name in labels]
+    label = [name for name in names if name in labels] or _class(names)
     return _texts(names, most) or _other(names, label)
 
 

@@ -153,7 +153,7 @@ def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
             _run(file, arrays),
             options,
             valid_tokens(arrays),
-            lambda: forms.advice(plain, quantization, made, file, arrays),
+            lambda: forms.advice(student, quantization, made, file, arrays),
         )
         report = ExportReport(
             path=path,

@@ -99,11 +99,17 @@ def advice(student, quantization, made, file, arrays):
     reference = file.with_name("float32.tflite")
     reference.write_bytes(made(None))
     worst = worst_tensors(reference, file, arrays)
-    text = _attention_in_int8(student, quantization) or ADVICE
+    instead = _instead(student, quantization)
+    return f"The tensors that err most: {worst or 'unknown'}. {instead}"
+
+
+def _instead(student, quantization):
+    if isinstance(student, QuantizationAware):  # It was trained for the file.
+        return ADVICE
     if quantization == "int4":
-        text = (
+        return (
             "Train the student under this rounding, by "
             "`kd.quantization.QuantizationAware` or `--quantization int4`, or "
             "take 'dynamic'."
         )
-    return f"The tensors that err most: {worst or 'unknown'}. {text}"
+    return _attention_in_int8(student, quantization) or ADVICE
