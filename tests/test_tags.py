@@ -314,6 +314,18 @@ def test_the_whole_batch_teaches_all_that_is_no_padding(task):
     assert float(logs["hard_loss"]) == pytest.approx(hard, rel=1e-4)
 
 
+@pytest.mark.parametrize("name", ["kd", "hidden", "pooled", "attention"])
+def test_the_usual_temperature_is_the_tasks(task, name):
+    make_recipe = getattr(kd.recipes, name)
+
+    def temperature(of, **given):
+        return make_recipe(**given).for_task(of).soft_loss.temperature
+
+    assert temperature(task) == 1.0
+    assert temperature(tiny_text.task()) == 4.0
+    assert temperature(task, temperature=2.0) == 2.0
+
+
 def test_predicted_tags_stand_for_missing_ones(task):
     bench = kd.experiments.bench.Bench(
         task,

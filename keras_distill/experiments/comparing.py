@@ -142,13 +142,13 @@ def compare(  # noqa: PLR0913 - what a command offers, Python does
 
 
 def default_recipes(
-    transfer, temperature=4.0, hard_weight=0.5, soft_weight=0.5, kinds=KINDS
+    transfer, temperature=None, hard_weight=0.5, soft_weight=0.5, kinds=KINDS
 ):
     """The usual recipes of a task, each with and without transfer text.
 
     Args:
         transfer: Boolean, whether there is text without labels.
-        temperature: Float, of KD.
+        temperature: Float, of KD. None: the task's own.
         hard_weight: Float, of the labels in the distilled recipes.
         soft_weight: Float, of the teacher in the distilled recipes.
         kinds: Names of those that are wanted, as `Task.recipes`.

@@ -123,7 +123,7 @@ def tune(  # noqa: PLR0913 - as `distill`
         recipe = make_recipe(**own)
     accepted = inspect.signature(make_recipe).parameters
     free = {
-        key: _first(accepted[key].default, values)
+        key: _first(accepted[key].default or getattr(task, key), values)
         for key, values in SPACE.items()
         if key in accepted and key not in fixed
     }

@@ -8,7 +8,7 @@ from keras_distill.recipes.hidden_states import match_states
 from keras_distill.recipes.logits import kd
 
 
-def attention(temperature=4.0, hard_weight=0.5, soft_weight=0.5):
+def attention(temperature=None, hard_weight=0.5, soft_weight=0.5):
     """`kd`, and the attention maps of images matched (attention transfer).
 
     Stages go together evenly, by `kd.uniform_layer_map`; together they weigh

@@ -7,7 +7,7 @@ from keras_distill import matching
 from keras_distill.recipes.logits import kd
 
 
-def hidden(temperature=4.0, hard_weight=0.5, soft_weight=0.5):
+def hidden(temperature=None, hard_weight=0.5, soft_weight=0.5):
     """`kd`, and hidden states matched by their squared error.
 
     Layers go together evenly, by `kd.uniform_layer_map`; a student with one

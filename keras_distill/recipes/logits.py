@@ -1,16 +1,18 @@
 """The teacher's logits, beside the labels."""
 
+import functools
 import operator
 
 from keras_distill import losses
 from keras_distill._checks import check_between
 from keras_distill.recipes.base import Recipe
+from keras_distill.tasks.base import Task
 
 # Below, the teacher's probabilities are one class; above, all are the same.
 TEMPERATURES = (0.01, 1000)
 
 
-def kd(temperature=4.0, hard_weight=0.5, soft_weight=0.5):
+def kd(temperature=None, hard_weight=0.5, soft_weight=0.5):
     """Knowledge distillation: the teacher's probabilities at a temperature.
 
     Those of the classes, by the Kullback-Leibler divergence; of several labels
@@ -19,7 +21,8 @@ def kd(temperature=4.0, hard_weight=0.5, soft_weight=0.5):
 
     Args:
         temperature: Float, divides both models' logits; the divergence is
-            multiplied by its square.
+            multiplied by its square. None: the task's own, 1 for tags, and 4
+            for all others.
         hard_weight: Float, of the loss on the labels.
         soft_weight: Float, of the divergence.
 
@@ -34,14 +37,19 @@ def kd(temperature=4.0, hard_weight=0.5, soft_weight=0.5):
     Reference:
         Hinton et al., 2015, https://arxiv.org/abs/1503.02531, section 2.
     """
-    check_between("temperature", temperature, *TEMPERATURES)
+    if temperature is not None:
+        check_between("temperature", temperature, *TEMPERATURES)
     return Recipe(
         "KD",
-        losses.ForwardKL(temperature),
+        losses.ForwardKL(temperature or Task.temperature),
         hard_weight,
         soft_weight,
-        loss_for=operator.methodcaller("soft_loss", temperature),
+        loss_for=functools.partial(_divergence, temperature),
     )
+
+
+def _divergence(temperature, task):
+    return task.soft_loss(temperature or task.temperature)
 
 
 def mse(temperature=1.0, hard_weight=0.5, soft_weight=0.5):

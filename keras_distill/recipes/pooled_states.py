@@ -20,7 +20,7 @@ NAME = "states"
 PLACE = "dropout:input"
 
 
-def pooled(temperature=4.0, hard_weight=0.5, soft_weight=0.5, weight=5.0):
+def pooled(temperature=None, hard_weight=0.5, soft_weight=0.5, weight=5.0):
     """`kd`, and the teacher's states, averaged over the tokens of a text.
 
     Of two classes a logit says one number of a text; what the encoder knows of

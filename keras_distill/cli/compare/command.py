@@ -120,7 +120,7 @@ def recipes(options, names=None):
         kind = name.removesuffix(TRANSFER)
         accepted = choices.parameters(kind)
         values = {key: taught[key] for key in accepted if key in taught}
-        if kind in OWN_TEMPERATURE:
+        if kind in OWN_TEMPERATURE or values.get("temperature") == "auto":
             # `--temperature` is that of probabilities.
             del values["temperature"]
         recipe = choices.recipe(kind, values, "--arms")

@@ -60,14 +60,15 @@ class Imitation:
     """How the arms with a teacher are taught.
 
     Args:
-        temperature: Divides the logits in the arms kd and hidden.
+        temperature: Divides the logits in the arms kd, hidden, pooled and
+            attention. auto: 4, and 1 for tags.
         max_temperature: Where the arms with stages start, an integer.
         hard_weight: Weight of the cross-entropy with the labels in the arms
             mse, kd and hidden.
         soft_weight: Weight of the imitation of the teacher there.
     """
 
-    temperature: float = 4.0
+    temperature: float | Auto = "auto"
     max_temperature: int = 7
     hard_weight: float = 0.5
     soft_weight: float = 0.5

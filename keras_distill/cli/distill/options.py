@@ -53,7 +53,8 @@ class Imitation:
     Args:
         temperature: Divides logits before they are compared; for the methods
             with stages the integer that it starts from. auto: 4 for kd,
-            hidden and pooled, 1 for mse, 7 for the others.
+            hidden, pooled and attention, 1 for mse and for tags, 7 for the
+            others.
         hard_weight: Weight of the cross-entropy with the labels. auto: 0.5. Not
             for methods with stages.
         soft_weight: Weight of the imitation of the teacher. auto: 0.5. Not for
