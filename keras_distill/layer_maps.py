@@ -50,5 +50,32 @@ def uniform_layer_map(teacher_layers, student_layers):
     ]
 
 
+def first_layer_map(teacher_layers, student_layers):
+    """Pairs of states, those next to the input.
+
+    Args:
+        teacher_layers: Integer, the number of the teacher's layers.
+        student_layers: Integer, from 1 to `teacher_layers`.
+
+    Returns:
+        List of `student_layers + 1` tuples `(teacher_state, student_state)`.
+
+    Example:
+
+    >>> first_layer_map(12, 4)
+    [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]
+
+    Reference:
+        Sajjad et al., 2023, https://arxiv.org/abs/2004.03844, section 3.1
+        (the top layers are dropped).
+    """
+    del teacher_layers
+    return [(k, k) for k in range(student_layers + 1)]
+
+
+# Ways to choose the layers of a teacher that are copied, by their names.
+LAYER_MAPS = {"even": uniform_layer_map, "first": first_layer_map}
+
+
 def _round_half_up(numerator, denominator):
     return (2 * numerator + denominator) // (2 * denominator)

@@ -349,6 +349,8 @@ def assert_same_weights(one, other):
     ("layer_map", "expected"),
     [
         (None, [2, 4, 6]),
+        ("even", [2, 4, 6]),
+        ("first", [1, 2, 3]),
         ([(1, 1), (2, 2), (6, 3)], [1, 2, 6]),
         ([(0, 0), (6, 3), (6, 2), (1, 1)], [1, 6, 6]),
     ],
@@ -531,6 +533,8 @@ WRONG = [
     (lambda: shrink(bert(2), 1, layer_map=[(1, 1), (2, 1)]), r"one pair"),
     (lambda: shrink(bert(2), 1, layer_map=[(1, 0), (1, 1)]), r"\(0, 0\)"),
     (lambda: shrink(bert(2), 1, layer_map=[2]), r"one pair"),
+    (lambda: shrink(bert(2), 1, layer_map="last"), r"layer_map='last'"),
+    (lambda: Shrink(layer_map="last"), r"layer_map='last'"),
     (lambda: shrink(bert(2), 1, layer_map=iter([])), r"layer_map=\[\]"),
     (
         lambda: shrink(bert(2), 1, hidden_dim=8, layer_map=[(2, 1)]),

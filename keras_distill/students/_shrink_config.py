@@ -4,10 +4,11 @@ import keras
 import keras_hub
 import numpy as np
 
+from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
 from keras_distill._layers import adapted_layer
 from keras_distill._layers import backbones
-from keras_distill.layer_maps import uniform_layer_map
+from keras_distill.layer_maps import LAYER_MAPS
 
 # XLM-RoBERTa's class is one of RoBERTa's.
 FAMILIES = (
@@ -98,16 +99,20 @@ def complete_layer_map(layer_map, backbone, config):
     """The teacher's layer for each of the student's, counted from 1.
 
     Args:
-        layer_map: List of pairs `(teacher_state, student_state)`, or `None`
-            for the uniform one.
+        layer_map: List of pairs `(teacher_state, student_state)`, or the name
+            of one of `LAYER_MAPS`, or `None` for `"even"`.
         backbone: The teacher's backbone.
         config: The student's config.
 
     Returns:
         Dict from the student's layer to the teacher's.
     """
-    if layer_map is None:
-        layer_map = uniform_layer_map(backbone.num_layers, config["num_layers"])
+    layer_map = "even" if layer_map is None else layer_map
+    if isinstance(layer_map, str):
+        check_choice("layer_map", layer_map, LAYER_MAPS)
+        layer_map = LAYER_MAPS[layer_map](
+            backbone.num_layers, config["num_layers"]
+        )
     else:
         layer_map = list(layer_map)
         _check_layer_map_applies(layer_map, backbone, config)

@@ -9,7 +9,9 @@ from keras import ops
 
 from keras_distill import taps
 from keras_distill._backend import reads_output
+from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
+from keras_distill.layer_maps import LAYER_MAPS
 from keras_distill.students._inputs import has_pooler
 from keras_distill.students._shrink_config import FAMILIES
 from keras_distill.students._shrink_config import checked_encoder
@@ -27,6 +29,8 @@ class Shrink(Student):
     Args:
         layers: Integer, or None for half of the teacher's.
         width: Integer, of the states, or None for the teacher's.
+        layer_map: String, which of the teacher's layers are copied, as in
+            `shrink`.
 
     Example:
 
@@ -36,6 +40,7 @@ class Shrink(Student):
 
     layers: int | None = None
     width: int | None = None
+    layer_map: str = "first"
     # Copied layers know the task's texts already, and unlearn them in large
     # steps: a teacher's rate, and few epochs.
     epochs: int = 4
@@ -50,6 +55,7 @@ class Shrink(Student):
         for name in ("layers", "width"):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), 1, WIDEST)
+        check_choice("layer_map", self.layer_map, LAYER_MAPS)
 
     def check_backbone(self, kind):
         if kind is not None and not issubclass(kind, FAMILIES):
@@ -71,7 +77,9 @@ class Shrink(Student):
         layers = self.layers
         if layers is None:
             layers = max(1, len(taps.encoder_layers(teacher)) // 2)
-        return shrink(teacher, num_layers=layers, hidden_dim=self.width)
+        return shrink(
+            teacher, layers, hidden_dim=self.width, layer_map=self.layer_map
+        )
 
     def hidden_states(self, model):
         return taps.hidden_states(model)
@@ -111,8 +119,9 @@ def shrink(
             divides `hidden_dim`, and to 12 for the standard width 312.
         layer_map: List of pairs `(teacher_layer, student_layer)`, counted from
             1, one for each layer of the student. `(0, 0)`, the embeddings, may
-            be in it. Defaults to `uniform_layer_map`: 12 layers to 4 copies
-            the layers 3, 6, 9 and 12.
+            be in it. Or `"first"`: those next to the input; `"even"`, the
+            default, those of `uniform_layer_map`: 12 layers to 4 copies the
+            layers 3, 6, 9 and 12.
         dtype: The student's dtype or dtype policy. Defaults to the teacher's.
 
     Returns:

@@ -23,8 +23,8 @@ def shrink_causal_lm(teacher, num_layers, layer_map=None):
             `transformer_layers`, such as GPT-2, Llama, Gemma, Mistral or Qwen.
         num_layers: Integer, at most the teacher's.
         layer_map: List of pairs `(teacher_layer, student_layer)`, counted from
-            1, one for each layer of the student. Defaults to
-            `uniform_layer_map`: 12 layers to 4 copies 3, 6, 9 and 12.
+            1, one for each layer of the student; or `"first"` or `"even"`, the
+            default, as in `shrink`: 12 layers to 4 copies 3, 6, 9 and 12.
 
     Returns:
         A model of the teacher's class that shares its preprocessor.

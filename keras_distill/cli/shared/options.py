@@ -218,6 +218,8 @@ class Learning:
             stands beside the trained text_cnn, bilstm or ngram, of classes or
             several labels of single texts, where it is better on dev.
         layers: Layers of the student shrink. auto: half of the teacher's.
+        layer_map: Which of the teacher's layers shrink copies. first: those
+            next to the input. even: one in so many, the last one included.
         student_file: The .keras file of the student saved, such as a pruned
             teacher: it goes on from its weights. Its inputs are the teacher's.
         epochs: Passes over the train part; all ways of training take as many
@@ -242,6 +244,7 @@ class Learning:
     ngram_buckets: int | None | Auto = AUTO
     linear_part: bool = True
     layers: int | Auto = AUTO
+    layer_map: Literal["first", "even"] = "first"
     student_file: pathlib.Path | None = None
     epochs: int | Auto = AUTO
     learning_rate: float | Auto = AUTO
