@@ -225,7 +225,10 @@ def test_the_teacher_is_not_trained_for_an_impossible_student(
     monkeypatch.setattr(training, "fit", fit)
     code, _, err = call("--student", "shrink", "--layers", "9")
     assert code == 2
-    assert "Received: num_layers=9. See `--layer-map`, `--layers`" in err
+    assert (
+        "Received: num_layers=9. See `--layer-map` and `--layers` and "
+        "`--width`." in err
+    )
 
 
 def test_a_folder_of_many_files_that_is_no_data(call, texts):

@@ -122,6 +122,7 @@ def tune(  # noqa: PLR0913 - as `distill`
         own = {key: value for key, value in fixed.items() if key != RATE}
         recipe = make_recipe(**own)
     accepted = inspect.signature(make_recipe).parameters
+    # Of a temperature that is nobody's choice the task's stays in to the end.
     free = {
         key: _first(accepted[key].default or getattr(task, key), values)
         for key, values in SPACE.items()

@@ -165,7 +165,7 @@ class Student:
         shared = {field.name for field in dataclasses.fields(Student)}
         fields = (field.name for field in dataclasses.fields(self))
         own = sorted(name for name in fields if name not in shared)
-        return ", ".join(f"`--{name.replace('_', '-')}`" for name in own)
+        return " and ".join(f"`--{name.replace('_', '-')}`" for name in own)
 
     def starts_from(self, teacher):
         """Whether some of its first weights are a teacher's, or made of them.

@@ -10,6 +10,7 @@ from keras_distill._kinds import UNTRAINED
 from keras_distill.cli.compare.options import TRANSFER
 from keras_distill.cli.shared import choices
 from keras_distill.cli.shared import results
+from keras_distill.cli.shared.options import AUTO
 from keras_distill.experiments import comparing
 from keras_distill.experiments import engine
 from keras_distill.experiments.grid import Grid
@@ -114,15 +115,19 @@ def recipes(options, names=None):
     """
     if names is None:
         names = () if options.what.arms == "auto" else options.what.arms
-    taught = vars(options.imitation)
+    taught = {
+        key: value
+        for key, value in vars(options.imitation).items()
+        if value != AUTO
+    }
     found = {}
     for name in names:
         kind = name.removesuffix(TRANSFER)
         accepted = choices.parameters(kind)
         values = {key: taught[key] for key in accepted if key in taught}
-        if kind in OWN_TEMPERATURE or values.get("temperature") == "auto":
+        if kind in OWN_TEMPERATURE:
             # `--temperature` is that of probabilities.
-            del values["temperature"]
+            values.pop("temperature", None)
         recipe = choices.recipe(kind, values, "--arms")
         found[name] = (
             recipe.with_transfer() if name.endswith(TRANSFER) else recipe
