@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tiny_text
+import variants
 
 from keras_distill._errors import UsageError
 from keras_distill.experiments import Preparation
@@ -202,7 +203,7 @@ def test_a_step_is_traced_once(monkeypatch):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("epochs", [2, None])
+@pytest.mark.parametrize("epochs", variants.in_ci([2, None], None))
 def test_a_teacher_may_see_no_more_labels_than_the_student(epochs, monkeypatch):
     task = tiny_text.task()
     seen = []

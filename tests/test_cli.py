@@ -779,14 +779,23 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--student", "bilstm", "--method", "hidden"],
+        pytest.param(
+            ["--student", "bilstm", "--method", "hidden"],
+            marks=pytest.mark.exhaustive,
+        ),
         [
             *("--student", "bilstm", "--method", "kd"),
             *("--embeddings", "teacher", "--embedding-rank", "4"),
         ],
         ["--student", "shrink", "--method", "hidden"],
-        ["--student", "shrink", "--method", "mse", "--width", "16"],
-        ["--student", "text_cnn", "--method", "annealing"],
+        pytest.param(
+            ["--student", "shrink", "--method", "mse", "--width", "16"],
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            ["--student", "text_cnn", "--method", "annealing"],
+            marks=pytest.mark.exhaustive,
+        ),
     ],
     ids=lambda arguments: "-".join(arguments[1::2]),
 )
@@ -798,6 +807,7 @@ def test_every_student_and_method(arguments, call, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_distilled_with_a_transfer_set(call, tmp_path):
     more = tmp_path / "more.txt"

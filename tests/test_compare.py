@@ -459,6 +459,7 @@ def test_slugs():
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_a_whole_comparison(call, tmp_path):
     chosen = [

@@ -279,6 +279,7 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_students_arms_and_transfer_set(call, texts, tmp_path):
     more = tmp_path / "more.txt"
@@ -300,6 +301,7 @@ def test_students_arms_and_transfer_set(call, texts, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_ctrl_c_in_a_process_of_its_own(texts, tmp_path):
     command_line = (
         "import signal, sys; from keras_distill.cli import main; "

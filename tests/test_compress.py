@@ -294,8 +294,14 @@ def test_messages(task, teacher, tmp_path):
     "options",
     [
         [],
-        ["--data", "digits", "--budget", "latency=100ms"],
-        ["--data", "digits", "--budget", "size=60%", "--html"],
+        pytest.param(
+            ["--data", "digits", "--budget", "latency=100ms"],
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            ["--data", "digits", "--budget", "size=60%", "--html"],
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 @pytest.mark.usefixtures("eager")

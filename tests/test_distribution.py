@@ -17,6 +17,7 @@ TENSORFLOW = keras.backend.backend() == "tensorflow"
 
 
 @large
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("backend", list(tiny_devices.KINDS))
 def test_many_devices_are_one(tmp_path, backend):
     pytest.importorskip(backend)

@@ -96,6 +96,7 @@ def prepared_in(folder, texts, **chosen):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_compare_is_the_command(prepared, texts, tmp_path):
     theirs = command(
@@ -122,6 +123,7 @@ def test_compare_is_the_command(prepared, texts, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_a_language_model_is_the_command(tmp_path):
     lines = [f"{a}{b} {b}{a} {a}{a}" for a in "abcdefg" for b in "hijklmn"]
     path = tmp_path / "texts.txt"

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tiny_runs
+import variants
 
 from keras_distill import _files
 from keras_distill import callbacks
@@ -97,7 +98,7 @@ TEACHERS = {
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("kind", TEACHERS)
+@pytest.mark.parametrize("kind", variants.in_ci(TEACHERS, "embedded"))
 def test_resumed_equals_undisturbed(kind, quick, tmp_path):
     make, *further = TEACHERS[kind]
     folder = tmp_path / "teacher"

@@ -6,6 +6,7 @@ import pytest
 import tiny
 import tiny_gkd
 import tiny_lm
+import variants
 
 from keras_distill import divergences
 from keras_distill import losses
@@ -376,13 +377,20 @@ def test_call_predict_and_generate_are_the_students():
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("kind", [tiny_lm.gpt2, tiny_lm.llama])
+@pytest.mark.parametrize(
+    "kind", variants.in_ci([tiny_lm.gpt2, tiny_lm.llama], tiny_lm.llama)
+)
 @pytest.mark.parametrize(
     "options",
     [
         {"lmbda": 0.5, "micro_batch_size": 3, "sft_weight": 0.1},
-        {"lmbda": 0.0, "seq_kd": True},
-        {"sources": (ReplayBuffer(), DatasetResponses())},
+        pytest.param(
+            {"lmbda": 0.0, "seq_kd": True}, marks=pytest.mark.exhaustive
+        ),
+        pytest.param(
+            {"sources": (ReplayBuffer(), DatasetResponses())},
+            marks=pytest.mark.exhaustive,
+        ),
         {"sources": (StudentSampler(), ReplayBuffer())},
     ],
 )

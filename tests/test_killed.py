@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+import variants
 
 from keras_distill import cache
 
@@ -125,7 +126,9 @@ def killed(processes, work, folder, seconds):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("work", ["stages", "cached", "gkd"])
+@pytest.mark.parametrize(
+    "work", variants.in_ci(["stages", "cached", "gkd"], "stages")
+)
 def test_killed_trainings(work, tmp_path, processes):
     """Whenever they are killed, they learn what they would have learned."""
     whole, choice = tmp_path / "whole", random.Random(work)

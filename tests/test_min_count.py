@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tiny_lm
 import tiny_runs
+import variants
 
 from keras_distill import data
 from keras_distill._errors import UsageError
@@ -38,7 +39,7 @@ TEACHERS = {
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("kind", TEACHERS)
+@pytest.mark.parametrize("kind", variants.in_ci(TEACHERS, "file"))
 def test_train_texts_mean_what_they_did(kind, texts, tmp_path):
     teacher = TEACHERS[kind](tmp_path)
     whole = prepared(tmp_path / "whole", texts, teacher, teacher_epochs=0)
@@ -127,6 +128,7 @@ def test_what_cannot_be_is_told(teacher, options, told, texts, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_a_contrastive_start_knows_no_others(texts, tmp_path):
     backbone = keras_hub.models.BertBackbone(
         len(tiny_runs.VOCABULARY), 1, 1, 4, 4, dropout=0.0

@@ -74,6 +74,7 @@ def test_what_cannot_be_pickled_is_told(folder):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_a_process_dies(folder):
     die = phase(functools.partial(os._exit, 3))
     found = on_tensorflow.execute([die], folder.path)

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 import tensorflow_text  # noqa: F401 - Operations of exported tokenizers.
 import tiny_text
+import variants
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import keras_distill as kd
@@ -295,7 +296,9 @@ def test_a_saved_model_takes_two_strings(task, tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("kind", ["text_cnn", "ngram"])
+@pytest.mark.parametrize(
+    "kind", variants.in_ci(["text_cnn", "ngram"], "text_cnn")
+)
 @pytest.mark.parametrize("quantization", [None, "dynamic"])
 def test_litert_files_of_siamese_students(task, tmp_path, kind, quantization):
     student = students.siamese(kinds()[kind], (START, END))
@@ -370,7 +373,10 @@ def test_refused_before_training(tmp_path, monkeypatch, capsys, case):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("command", ["distill", "compare", "cache"])
+@pytest.mark.parametrize(
+    "command",
+    variants.in_ci(["distill", "compare", "cache"], "distill", "cache"),
+)
 @pytest.mark.usefixtures("eager")
 def test_commands_take_pairs(tmp_path, command):
     source = write(tmp_path / "set")

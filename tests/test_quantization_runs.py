@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tiny_images
 import tiny_text
+import variants
 from helpers import run_snippets
 
 import keras_distill as kd
@@ -165,7 +166,9 @@ def test_compress_trains_what_it_stores(tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("command", ["distill", "compress"])
+@pytest.mark.parametrize(
+    "command", variants.in_ci(["distill", "compress"], "distill")
+)
 @pytest.mark.usefixtures("eager")
 def test_the_commands(command, tmp_path):
     arguments = [command, "--smoke", "--quantization", "int4"]

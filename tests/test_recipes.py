@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tiny_text
+import variants
 
 from keras_distill import _kinds
 from keras_distill import recipes
@@ -193,7 +194,7 @@ def test_what_students_have_in_common_is_named_once():
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("transfer", [False, True])
+@pytest.mark.parametrize("transfer", variants.in_ci([False, True], True))
 @pytest.mark.parametrize("name", TRAINED)
 def test_every_recipe_trains(name, transfer, task, teacher, tmp_path):
     recipe = make(name)

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 import tensorflow_text  # noqa: F401 - Operations of exported tokenizers.
 import tiny_text
+import variants
 from seqeval import metrics as seqeval_metrics
 
 import keras_distill as kd
@@ -401,7 +402,10 @@ def test_other_mentions_in_the_place_of_ones_own():
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("student", [students.TextCNN, students.BiLSTM])
+@pytest.mark.parametrize(
+    "student",
+    variants.in_ci([students.TextCNN, students.BiLSTM], students.BiLSTM),
+)
 def test_from_data_to_files(task, student, tmp_path):
     teacher = Teacher({part: right(task, part) for part in task.encoded})
     found = kd.distill(
