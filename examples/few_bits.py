@@ -46,7 +46,7 @@ def main(options):
     teacher = kd.students.conv_net(
         task.num_outputs, task.image_shape, options.width
     )
-    kd.experiments.fine_tune(teacher, task, options.epochs, 3e-3)
+    kd.experiments.fine_tune(task.adapted(teacher), task, options.epochs, 3e-3)
     smaller = kd.pruning.search(
         teacher,
         {"multiplications": options.budget},

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import tiny_runs
 import tiny_text
+import variants
 from helpers import run_snippets
 
 import keras_distill as kd
@@ -779,23 +780,16 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(
-            ["--student", "bilstm", "--method", "hidden"],
-            marks=pytest.mark.exhaustive,
-        ),
+        variants.exhaustive(["--student", "bilstm", "--method", "hidden"]),
         [
             *("--student", "bilstm", "--method", "kd"),
             *("--embeddings", "teacher", "--embedding-rank", "4"),
         ],
         ["--student", "shrink", "--method", "hidden"],
-        pytest.param(
-            ["--student", "shrink", "--method", "mse", "--width", "16"],
-            marks=pytest.mark.exhaustive,
+        variants.exhaustive(
+            ["--student", "shrink", "--method", "mse", "--width", "16"]
         ),
-        pytest.param(
-            ["--student", "text_cnn", "--method", "annealing"],
-            marks=pytest.mark.exhaustive,
-        ),
+        variants.exhaustive(["--student", "text_cnn", "--method", "annealing"]),
     ],
     ids=lambda arguments: "-".join(arguments[1::2]),
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny_images
 import tiny_text
+import variants
 
 import keras_distill as kd
 from keras_distill import _files
@@ -294,13 +295,9 @@ def test_messages(task, teacher, tmp_path):
     "options",
     [
         [],
-        pytest.param(
-            ["--data", "digits", "--budget", "latency=100ms"],
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            ["--data", "digits", "--budget", "size=60%", "--html"],
-            marks=pytest.mark.exhaustive,
+        variants.exhaustive(["--data", "digits", "--budget", "latency=100ms"]),
+        variants.exhaustive(
+            ["--data", "digits", "--budget", "size=60%", "--html"]
         ),
     ],
 )

@@ -125,7 +125,8 @@ def test_is_short_and_says_how_to_run_it(path):
 
 
 @pytest.mark.large
-@pytest.mark.filterwarnings("default")
+# Keras says so of every dataset, whatever `fit` was told.
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")
 @pytest.mark.parametrize(("name", "options"), RUNS)
 def test_runs(name, options, tmp_path, monkeypatch, capfd):
     path = ROOT / "examples" / f"{name}.py"

@@ -384,13 +384,8 @@ def test_call_predict_and_generate_are_the_students():
     "options",
     [
         {"lmbda": 0.5, "micro_batch_size": 3, "sft_weight": 0.1},
-        pytest.param(
-            {"lmbda": 0.0, "seq_kd": True}, marks=pytest.mark.exhaustive
-        ),
-        pytest.param(
-            {"sources": (ReplayBuffer(), DatasetResponses())},
-            marks=pytest.mark.exhaustive,
-        ),
+        variants.exhaustive({"lmbda": 0.0, "seq_kd": True}),
+        variants.exhaustive({"sources": (ReplayBuffer(), DatasetResponses())}),
         {"sources": (StudentSampler(), ReplayBuffer())},
     ],
 )

@@ -603,7 +603,10 @@ def test_presets_bring_size_and_scale(task, preset):
 @pytest.mark.usefixtures("eager")
 def test_a_network_of_one_tensor_takes_the_rows_without_a_warning(task):
     model = kd.students.conv_net(task.num_outputs, task.image_shape, width=4)
-    assert kd.experiments.fine_tune(model, task, 1, 1e-3, batch_size=16) == 1
+    before = model.get_weights()
+    adapted = task.adapted(model)
+    assert kd.experiments.fine_tune(adapted, task, 1, 1e-3, batch_size=16) == 1
+    assert not np.array_equal(model.get_weights()[0], before[0])
 
 
 # The teacher looks at what the student sees.

@@ -3,11 +3,12 @@
 import pytest
 
 
+def exhaustive(value):
+    """A parameter of a test with which CI does not run it."""
+    return pytest.param(value, marks=pytest.mark.exhaustive)
+
+
 def in_ci(values, *chosen):
     """Parameters of a test, all but `chosen` marked as exhaustive."""
-    return [
-        value
-        if value in chosen
-        else pytest.param(value, marks=pytest.mark.exhaustive)
-        for value in values
-    ]
+    assert all(value in values for value in chosen), chosen
+    return [value if value in chosen else exhaustive(value) for value in values]

@@ -1,9 +1,7 @@
 """What models say of data, row by row."""
 
-import contextlib
 import functools
 import time
-import warnings
 
 import numpy as np
 import tensorflow as tf
@@ -59,8 +57,7 @@ class Predictor:
 
     def __call__(self, model):
         """Logits `[rows, ..., outputs]`, in the order of the rows."""
-        with taking_dicts():
-            found = [model.predict(part, verbose=0) for part in self._parts]
+        found = [model.predict(part, verbose=0) for part in self._parts]
         if self._width is not None:
             found = [
                 np.pad(held, ((0, 0), (0, self._width - held.shape[1]), (0, 0)))
@@ -70,14 +67,6 @@ class Predictor:
         logits = np.empty_like(predicted)
         logits[self._order] = predicted
         return logits
-
-
-@contextlib.contextmanager
-def taking_dicts():
-    """A task's inputs have names, of which a model of one tensor warns."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The structure of `inputs`")
-        yield
 
 
 def _parts(encoded):

@@ -22,7 +22,6 @@ from keras_distill.distiller import Distiller
 from keras_distill.experiments.predicting import Predictor
 from keras_distill.experiments.predicting import lengths
 from keras_distill.experiments.predicting import predict as predict
-from keras_distill.experiments.predicting import taking_dicts
 from keras_distill.inputs import with_signal
 
 VALUE = "val_score"
@@ -124,7 +123,7 @@ def fit(model, batches, length, callbacks, watcher=None, told=VALUE):
         model.optimizer.build(model.trainable_variables)
     with (
         (watcher or Watcher()).progress(epochs * steps, "steps") as advance,
-        taking_dicts(),
+        warnings.catch_warnings(),
     ):
         # Some encoders have a pooler that the classifier does not read.
         warnings.filterwarnings("ignore", "Gradients do not exist")
