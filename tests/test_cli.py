@@ -729,6 +729,7 @@ def check_report(path, names, seeds):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
     real = bench.Bench.train
     trained = []
@@ -823,6 +824,7 @@ def test_distilled_with_a_transfer_set(call, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_finished_teacher_serves_again(call, tmp_path):
     call("--teacher-epochs", "2")
@@ -841,6 +843,7 @@ def test_finished_teacher_serves_again(call, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_what_nobody_has_chosen_follows_from_the_teacher(call, tmp_path):
     preset = tiny_runs.preset_teacher(tmp_path / "preset")

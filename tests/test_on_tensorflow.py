@@ -58,6 +58,7 @@ def test_phases_run_on_tensorflow(model, folder):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_what_ends_it_is_told(folder):
     found = on_tensorflow.execute([phase(fails)], folder.path)
     assert found == "its process ended with 1, RuntimeError: no room left"

@@ -32,7 +32,7 @@ def teacher(task):
     return tiny_text.teacher(task)
 
 
-@pytest.fixture(scope="module", params=["int4", "int8"])
+@pytest.fixture(scope="module", params=variants.in_ci(["int4", "int8"], "int4"))
 def run(task, teacher, request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     student = dataclasses.replace(STUDENT, quantization=request.param)
