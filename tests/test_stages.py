@@ -403,6 +403,26 @@ def test_killed_and_resumed_equals_uninterrupted(
     assert_same(*([v.numpy() for v in o.variables] for o in optimizers))
 
 
+@pytest.mark.parametrize("epoch", [1, 2, 3])
+def test_a_soft_loss_of_a_former_stage_keeps_its_temperature(epoch, tmp_path):
+    def train(*callbacks):
+        annealed = losses.AnnealedMSE(2)
+        first = Stage(2, soft_loss=annealed, temperature=StepDown(2))
+        switch = StageSwitch([first, Stage(2, hard_weight=0.5)])
+        return fit(compiled(run_eagerly=True), switch, *callbacks)
+
+    def backup():
+        return keras.callbacks.BackupAndRestore(tmp_path / "backup")
+
+    expected = train()
+    assert expected["temperature"] == [2, 1, 1, 1]
+    with pytest.raises(KeyboardInterrupt):
+        train(backup(), Kill(epoch))
+    history = train(backup())
+    for name, values in expected.items():
+        assert history[name] == values[epoch:], name
+
+
 def test_a_checkpoint_within_the_first_epoch_of_a_stage(tmp_path):
     def callbacks():
         backup = keras.callbacks.BackupAndRestore(

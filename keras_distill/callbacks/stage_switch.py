@@ -131,14 +131,14 @@ class StageSwitch(keras.callbacks.Callback):
                 self._best.require(index)
             # A checkpoint from within this epoch has entered the stage before.
             new = position == 0 and (epoch == 0 or number(state.stage) != index)
-            self._apply(index)
+            self._apply(index, new)
             if new:
                 self._enter(index)
             self._current = index
         state.stage_epoch.assign(position)
         self._set_temperature(position)
 
-    def _apply(self, index):
+    def _apply(self, index, new):
         """Puts the settings of a stage in force that checkpoints lack."""
         model = self.model
         settings = inherited(self.stages, index)
@@ -153,7 +153,7 @@ class StageSwitch(keras.callbacks.Callback):
             and settings[name] is not self._applied.get(name)
         }
         if losses:
-            model.set_losses(**losses)
+            self._set_losses(losses, new and self._brings_soft_loss(index))
         active = {
             term: number(state.weights_by_term[term]) > 0
             for term, name in TERMS.items()
@@ -166,6 +166,23 @@ class StageSwitch(keras.callbacks.Callback):
         self._applied = {**self._applied, **losses, "active": active}
         self._freeze(index)
         model.reset_metrics()
+
+    def _brings_soft_loss(self, index):
+        before = inherited(self.stages, index - 1) if index else {}
+        now = inherited(self.stages, index)
+        return now.get("soft_loss") is not before.get("soft_loss")
+
+    def _set_losses(self, losses, first):
+        model = self.model
+        temperatures = model.schedules.temperatures.values()
+        held = [(variable, number(variable)) for variable in temperatures]
+        model.set_losses(**losses)
+        if first or not number(model.optimizer.iterations):
+            return
+        # A loss that a checkpoint has had in force before: what the checkpoint
+        # holds is the temperature that it had come to, not its first one.
+        for variable, temperature in held:
+            variable.assign(temperature)
 
     def _freeze(self, index):
         frozen = self.stages[index].freeze
