@@ -374,6 +374,74 @@ def test_what_is_frozen_stays():
         pruning.prune(model, freeze=["a"])
 
 
+def test_what_is_inside_of_a_frozen_layer_stays():
+    backbone = keras_hub.models.BertBackbone(50, 2, 2, 16, 32)
+    stays = "transformer_layer_0"
+    assert groups_of(backbone, freeze=[stays]) == {
+        "transformer_layer_1/intermediate": 32
+    }
+    x = inputs = keras.Input((5, 8))
+    x = layers.MultiHeadAttention(4, 2, name="attend")(x, x)
+    model = keras.Model(inputs, layers.Dense(2)(x))
+    assert groups_of(model) == {"attend/heads": 4, "attend": 8}
+    assert not groups_of(model, freeze=["attend"])
+
+
+def test_layers_of_one_name_are_groups_of_their_own():
+    """Of two models in a model; the weights of one are small."""
+
+    def part(name):
+        parts = layers.Dense(6, name="hidden"), layers.Dense(6, name=name)
+        return keras.Sequential([keras.Input((6,)), *parts], name=name)
+
+    first, second = part("one"), part("two")
+    kernel = second.get_layer("hidden").kernel
+    kernel.assign(0.01 * kernel)
+    model = sequential(first, second, layers.Dense(2))
+    assert groups_of(model) == {
+        "one/hidden": 6,
+        "one": 6,
+        "two/hidden": 6,
+        "two": 6,
+    }
+    assert set(groups_of(model, freeze=["hidden"])) == {"one", "two"}
+    left = groups_of(model, freeze=["two/hidden"])
+    assert set(left) == {"one/hidden", "one", "two"}
+    smaller = pruning.prune(model, 0.5)
+    sizes = [
+        [layer.units for layer in inner.layers] for inner in smaller.layers[:2]
+    ]
+    assert sizes == [[3, 3], [3, 3]]
+
+
+def test_units_behind_their_places_stay():
+    model = sequential(
+        layers.Dense(4, name="a"),
+        layers.Flatten(data_format="channels_first"),
+        layers.Dense(2),
+        shape=(3, 5),
+    )
+    found = pruning.structure(model)
+    assert not found.groups
+    assert "places before units" in found.frozen["a"]
+
+
+def test_a_dict_for_the_list_of_inputs_of_a_model_in_a_model():
+    """Keras takes it by the names, which stand in another order."""
+    first, second = (keras.Input((5,), name=name) for name in ("z", "a"))
+    both = layers.Concatenate()(
+        [layers.Dense(3)(first), layers.Dense(4)(second)]
+    )
+    inner = keras.Model([first, second], both)
+    x = keras.Input((6,))
+    given = {"z": layers.Dense(5, name="of_z")(x)}
+    given["a"] = layers.Dense(5, name="of_a")(x)
+    model = keras.Model(x, layers.Dense(2)(inner(given)))
+    of_z = model.get_layer("of_z")
+    of_z.set_weights([w * (np.arange(5) < 2) for w in of_z.get_weights()])
+    check_cut(model, {"of_z": [0, 1]}, np.ones((2, 6), "float32"))
+
+
 def test_quantised_and_adapted_layers_stay():
     for change in ("quantize", "enable_lora"):
         hidden = layers.Dense(4, name="a")
@@ -636,6 +704,32 @@ def test_steps_go_on_where_they_were(tmp_path):
     assert pruning.cut(model, plan).count_params() == sizes[0]
     with pytest.raises(ValueError, match="or of the same search"):
         pruning.search(model, {"parameters": 0.5}, folder=tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"freeze": ["a"]},
+        {"importance": {"a": np.arange(10.0), "b": np.arange(10.0)}},
+    ],
+)
+def test_another_search_in_the_folder_is_told(other, tmp_path):
+    a, b = layers.Dense(10, name="a"), layers.Dense(10, name="b")
+    model = sequential(a, b, layers.Dense(2), shape=(8,))
+    budget, folder = {"parameters": 0.5}, tmp_path / "a"
+    with pytest.raises(ValueError, match="what can be reached"):
+        pruning.search(model, {"parameters": 3}, folder=folder, verbose=0)
+    pruning.search(model, budget, folder=folder, verbose=0)
+    with pytest.raises(ValueError, match="`freeze` and importance"):
+        pruning.search(model, budget, folder=folder, verbose=0, **other)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_several_steps_reach_what_one_does(steps):
+    """Of 10 units a tenth is one, after two roundings up it was two."""
+    model = sequential(layers.Dense(10), layers.Dense(2), shape=(8,))
+    found = pruning.search(model, {"parameters": 13}, steps=steps, verbose=0)
+    assert found.count_params() == 13
 
 
 def test_what_cannot_be_reached_is_told_before_training():

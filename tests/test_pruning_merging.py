@@ -128,6 +128,12 @@ LEFT = {
         layers.Dense(3), middle=layers.MaxPooling1D(2)
     ),
     "groups": lambda: functional(layers.Conv1D(4, 3, groups=2)),
+    "its units on another axis": lambda: functional(
+        layers.Conv1D(4, 3, data_format="channels_first")
+    ),
+    "a state that drops units": lambda: functional(
+        layers.LSTM(3, dropout=0.5, return_sequences=True)
+    ),
     "depthwise": lambda: functional(layers.DepthwiseConv1D(3)),
     "the reader twice": twice,
     "the map twice": shared,

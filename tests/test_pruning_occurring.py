@@ -129,6 +129,34 @@ def test_rows_that_are_not_read_are_as_they_were():
     assert set(np.flatnonzero(moved)) == set(rows()[0]["token_ids"].flat)
 
 
+def test_what_was_learnt_before_an_error_stays():
+    model = made(of_tables)
+    table = model.layers[1].embeddings
+    before = np.asarray(table)
+
+    def interrupted():
+        with pruning.occurring(model, rows()[0]) as small:
+            fitted(small)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert (np.asarray(table) != before).any()
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_rows_may_be_floats(policy):
+    """As a `keras.Input` is without a dtype; float16 would round the rows."""
+    ids = keras.Input((LENGTH,), name="token_ids")
+    x = layers.Embedding(6000, 32, dtype=policy)(ids)
+    model = keras.Model(ids, layers.GlobalAveragePooling1D()(x))
+    x = 2051 + 2 * np.arange(4 * LENGTH).reshape(4, LENGTH)
+    expected = model.predict(x, verbose=0)
+    with pruning.occurring(model, {"token_ids": x}) as small:
+        assert small is not model
+        np.testing.assert_array_equal(small.predict(x, verbose=0), expected)
+
+
 class Tied(layers.Layer):
     """Reads a table that another layer has."""
 

@@ -254,6 +254,28 @@ def graph_nodes(model):
     return found
 
 
+def read_by(node):
+    """The tensors that a node reads; of a model in the order of its inputs.
+
+    Keras takes a dict for inputs that are none, by their names, and a node
+    lists the tensors in the dict's order.
+
+    Args:
+        node: One of `graph_nodes`.
+
+    Returns:
+        List of `KerasTensor`.
+    """
+    known = symbolic_inputs(node.operation)
+    if known is None:
+        return node.input_tensors
+    arguments = node.arguments
+    given = arguments.args[0] if arguments.args else arguments.kwargs["inputs"]
+    if isinstance(given, dict) and not isinstance(known, dict):
+        given = [given[x.name] for x in keras.tree.flatten(known)]
+    return keras.tree.flatten(given)
+
+
 def nested_layers(model):
     """`model` and all layers in it, at any depth, each once.
 

@@ -65,7 +65,7 @@ def total(model, found, cost):
     )
 
 
-def removals(model, found, importance, cost, least):
+def removals(model, found, importance, cost, stay):
     """The order in which units go, and what the model costs after each.
 
     The next is always the unit that is worth least for what it costs. What a
@@ -78,7 +78,7 @@ def removals(model, found, importance, cost, least):
         importance: Dict from names of groups to arrays `[size]`, of numbers
             that compare between groups.
         cost: As of `total`.
-        least: Float, the share of each group that stays.
+        stay: Dict from names of groups to how many of its units stay.
 
     Returns:
         List of units, and a list of one cost more: of the whole model first.
@@ -86,7 +86,7 @@ def removals(model, found, importance, cost, least):
     sizes = _Sizes(found, cost)
     group_of, left, queue = {}, {}, []
     for name, group in found.groups.items():
-        left[name] = len(group) - group.count(least)
+        left[name] = len(group) - stay[name]
         for unit, value in zip(group.units.tolist(), importance[name]):
             group_of[unit] = name
             saved = sizes.saved(unit)

@@ -9,8 +9,10 @@ import numpy as np
 
 from keras_distill._backend import graph_nodes
 from keras_distill._backend import nested_layers
+from keras_distill._backend import read_by
 from keras_distill._backend import symbolic_inputs
 from keras_distill.pruning import rules
+from keras_distill.pruning.names import names_of_layers
 from keras_distill.pruning.units import Channels
 from keras_distill.pruning.units import Units
 
@@ -105,7 +107,9 @@ def structure(model, freeze=()):
 
     Args:
         model: Functional or `Sequential` `keras.Model`, at any nesting.
-        freeze: Names of layers whose units stay.
+        freeze: Names of layers whose units stay, those inside them, too: heads
+            and inner widths. Of layers of one name all, or one by the models
+            around it, as in the name of its group: `"encoder/hidden"`.
 
     Returns:
         `Structure`.
@@ -125,7 +129,7 @@ def structure(model, freeze=()):
     [11, 11, 11, 11]
     """
     check_graph(model)
-    walk = _Walk()
+    walk = _Walk(model)
     inputs = [_new_channels(walk.units, x, x.name) for x in model.inputs]
     for x in inputs:
         walk.units.freeze(x.units, INPUT)
@@ -139,7 +143,9 @@ def structure(model, freeze=()):
             f"there are {sorted(walk.made)}"
         )
     for name in freeze:
-        walk.units.freeze(walk.made[name], "it is to be left")
+        for layer, outputs in walk.made[name].items():
+            for units in (outputs, *walk.units.parts(layer)):
+                walk.units.freeze(units, "it is to be left")
     return _structure(walk)
 
 
@@ -168,8 +174,9 @@ def _new_channels(units, tensor, maker):
 class _Walk:
     """What is found out while the layers of a graph are visited."""
 
-    def __init__(self):
-        self.units = Units()
+    def __init__(self, model):
+        self.names = names_of_layers(model)
+        self.units = Units(self.names)
         self.readings = {}
         self.made = {}
         self.inputs = {}
@@ -183,7 +190,7 @@ class _Walk:
             before = self.inputs.setdefault(key, found.units)
             self.units.join(before, found.units)
         for node in graph_nodes(model):
-            read = [known[id(x)] for x in node.input_tensors]
+            read = [known[id(x)] for x in read_by(node)]
             given = self._at(node, read)
             known |= {id(x): out for x, out in zip(node.outputs, given)}
         return [known[id(x)] for x in model.outputs]
@@ -219,7 +226,8 @@ class _Walk:
     def _add(self, layer, found):
         """Joins what a layer says now with what it said at another place."""
         before = self.readings.setdefault(id(layer), found)
-        self.made.setdefault(layer.name, found.outputs)
+        for name in (layer.name, self.names[id(layer)]):
+            self.made.setdefault(name, {}).setdefault(id(layer), found.outputs)
         if before is found:
             return
         for old, new in zip(before.weights, found.weights):

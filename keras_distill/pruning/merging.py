@@ -177,7 +177,11 @@ def _multiplies(layer):
         or getattr(layer, "lora_enabled", False)
     )
     whole = getattr(layer, "groups", 1) == 1
-    return type(layer) in READERS and plain and whole
+    # Units on another axis are no factors of the kernel; what drops some of
+    # those it reads would drop others.
+    last = getattr(layer, "data_format", None) != "channels_first"
+    every = not getattr(layer, "dropout", 0)
+    return type(layer) in READERS and plain and whole and last and every
 
 
 class _Merged(Copy):

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_distill._backend import graph_nodes
 from keras_distill._backend import nested_layers
+from keras_distill._backend import read_by
 from keras_distill._backend import symbolic_inputs
 from keras_distill.pruning import graph
 from keras_distill.pruning.copies import KERAS_HUB
@@ -55,11 +56,14 @@ def occurring(model, *inputs):
         yield model
         return
     copy = _Occurring(found)
-    yield copy.of(model)
-    for old, new, rows in copy.tables:
-        value = ops.convert_to_numpy(old.embeddings).copy()
-        value[rows] = ops.convert_to_numpy(new.embeddings)
-        old.embeddings.assign(value)
+    try:
+        yield copy.of(model)
+    finally:
+        # The other layers are the model's own, and have learnt, too.
+        for old, new, rows in copy.tables:
+            value = ops.convert_to_numpy(old.embeddings).copy()
+            value[rows] = ops.convert_to_numpy(new.embeddings)
+            old.embeddings.assign(value)
 
 
 def _places(model, inputs):
@@ -111,7 +115,7 @@ class _Read:
                 self._inner.append(_Read(layer, tables))
             else:
                 continue
-            tensors += node.input_tensors
+            tensors += read_by(node)
         self._model = keras.Model(self.structure, tensors) if tensors else None
 
     def __call__(self, inputs):
@@ -127,7 +131,7 @@ class _Read:
                     )
                 )
             else:
-                inner[ops.convert_to_numpy(next(values))] = True
+                inner[ops.convert_to_numpy(next(values)).astype(int)] = True
 
 
 def _tables(model):
@@ -163,11 +167,12 @@ class _Places(keras.layers.Layer):
     """Where the rows of a table are in a smaller one."""
 
     def __init__(self, places, **options):
-        super().__init__(**options)
+        # Rows may come as floats, of which float16 has few whole numbers.
+        super().__init__(autocast=False, **options)
         self.places = places
 
     def call(self, rows):
-        return ops.take(self.places, rows)
+        return ops.take(self.places, ops.cast(rows, "int32"))
 
     def get_config(self):
         return super().get_config() | {"places": self.places}

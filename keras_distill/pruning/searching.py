@@ -57,8 +57,8 @@ def search(  # noqa: PLR0913 - What is asked for, and how it is got.
         steps: Integer, over which the budget falls by the same factor.
         train: Function, called with the model after each cut. Optional.
         folder: Path, where each step leaves its model and its plan, as of
-            `cut`: `step-1.keras`, `step-1.json`. The same call goes on there.
-            Optional.
+            `cut`: `step-1.keras`, `step-1.json`. The same call goes on there
+            (`data` and functions are not compared). Optional.
         freeze: Names of layers whose units stay.
         least: Float in (0, 1], the share of each group that stays.
         verbose: 0 or 1, whether a bar shows the steps.
@@ -78,14 +78,17 @@ def search(  # noqa: PLR0913 - What is asked for, and how it is got.
     >>> search(model, {"multiplications": 0.5}, verbose=0).layers[0].units
     32
     """
-    kind, most = costs.check_budget(budget)
+    kind, asked = costs.check_budget(budget)
     check_integer("steps", steps, minimum=1)
     check_positive("least", least, maximum=1)
     _check_readable(data, kind in costs.MEASURED or steps > 1)
     values_of = _importance(importance, data, freeze, steps)
     cost = costs.of_kind(kind, model, data)
-    kept = _Kept(folder, [kind, repr((most, steps, least))], model)
-    whole, most = _limits(model, cost, kind, most, freeze, least)
+    whole, limit = _limits(model, cost, kind, asked, freeze, least)
+    given = importance if isinstance(importance, dict) else {}
+    settings = [repr((kind, asked, steps, least, *sorted(freeze), *given))]
+    kept = _Kept(folder, [*settings, *given.values()], model)
+    groups = graph.structure(model, freeze).groups
     progress = keras.utils.Progbar(
         steps, verbose=verbose, stateful_metrics=[kind], unit_name="cut"
     )
@@ -93,11 +96,13 @@ def search(  # noqa: PLR0913 - What is asked for, and how it is got.
         smaller = kept.load(step)
         if smaller is None:
             values = values_of(model)
-            share = least ** (1 / steps)
-            cuts = _Cuts(model, values, cost.counted, freeze, share)
+            # Of the whole model's: rounded up in each step, shares of what
+            # the step before has left would end above the budget.
+            stay = _stay(groups, least ** (step / steps))
+            cuts = _Cuts(model, values, cost.counted, freeze, stay)
             # Powers are rounded, the budget itself is not.
-            limit = max(most, whole * min(1, most / whole) ** (step / steps))
-            count, left = cost.within(cuts, limit)
+            most = max(limit, whole * min(1, limit / whole) ** (step / steps))
+            count, left = cost.within(cuts, most)
             smaller = cuts.cut(count)
             if train is not None:
                 train(smaller)
@@ -110,7 +115,7 @@ def search(  # noqa: PLR0913 - What is asked for, and how it is got.
 class _Cuts:
     """The cuts of a model, from none to the most, in one order of units."""
 
-    def __init__(self, model, values, cost, freeze, least):
+    def __init__(self, model, values, cost, freeze, stay):
         self._model, self._freeze = model, freeze
         self._found = graph.structure(model, freeze)
         values = {
@@ -118,7 +123,7 @@ class _Cuts:
             for name, group in self._found.groups.items()
         }
         self._order, self.costs = budgets.removals(
-            model, self._found, values, cost, least
+            model, self._found, values, cost, stay
         )
 
     def __len__(self):
@@ -133,6 +138,11 @@ class _Cuts:
 
     def cut(self, count):
         return cutting.cut(self._model, self.plan(count), self._freeze)
+
+
+def _stay(groups, share):
+    """Dict from names of groups to how many units a share of them is."""
+    return {name: group.count(share) for name, group in groups.items()}
 
 
 def check_reachable(model, budget, data=None, freeze=(), least=0.1):
@@ -154,7 +164,8 @@ def _limits(model, cost, kind, most, freeze, least):
     """What a whole model takes, and the most that it may take in the end."""
     # Units of the same groups cost the same, whichever they are.
     values = importances.importance(model, method="weight", freeze=freeze)
-    cuts = _Cuts(model, values, cost.counted, freeze, least)
+    stay = _stay(graph.structure(model, freeze).groups, least)
+    cuts = _Cuts(model, values, cost.counted, freeze, stay)
     whole, reached = cost.of(cuts, 0), cost.of(cuts, len(cuts) - 1)
     most *= whole if costs.is_share(kind, most) else 1
     if reached > most:
@@ -205,8 +216,8 @@ class _Kept:
         if path.exists() and read_json(path) != made:
             raise ValueError(
                 "`folder` must be empty, or of the same search: the model, "
-                f"its budget and steps. Received: {str(folder)!r}, made with "
-                "others"
+                "its budget, steps, `least`, `freeze` and importance. "
+                f"Received: {str(folder)!r}, made with others"
             )
         write_json(path, made)
 

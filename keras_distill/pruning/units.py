@@ -26,6 +26,9 @@ class Units:
     Adding two tensors makes one unit of the two channels at each position:
     neither can go without the other. (Disjoint sets with path halving.)
 
+    Args:
+        names: Dict from layers, by `id`, to names for their own.
+
     Example:
 
     >>> units = Units()
@@ -35,7 +38,8 @@ class Units:
     True
     """
 
-    def __init__(self):
+    def __init__(self, names=()):
+        self._names = dict(names)
         self._parents = []
         self._makers = []
         self._frozen = {}
@@ -54,9 +58,25 @@ class Units:
         """
         key = id(layer), part
         if key not in self._of_layers:
-            name = layer.name if part is None else f"{layer.name}/{part}"
-            self._of_layers[key] = self.new(count, name)
+            name = self._names.get(id(layer), layer.name)
+            maker = name if part is None else f"{name}/{part}"
+            self._of_layers[key] = self.new(count, maker)
         return self._of_layers[key]
+
+    def parts(self, layer):
+        """The units inside a layer, which it does not give.
+
+        Args:
+            layer: Integer, the layer's `id`.
+
+        Returns:
+            List of integer arrays.
+        """
+        return [
+            units
+            for (of, part), units in self._of_layers.items()
+            if of == layer and part is not None
+        ]
 
     def new(self, count, maker):
         """So many new units.

@@ -14,10 +14,12 @@ from keras_distill.pruning.rules.base import rule
 @rule(layers.Flatten)
 def flatten(layer, units, inputs):
     """The units of each place, one place after the other."""
-    del layer, units
+    del units
     x = one_of(inputs)
     if None in x.shape[1:-1]:
         raise NotUnderstood("a size that is not known")
+    if layer.data_format == "channels_first" and len(x.shape) > 2:
+        raise NotUnderstood("channels_first, which puts places before units")
     return Reading(np.tile(x.units, places_of(x.shape)))
 
 
