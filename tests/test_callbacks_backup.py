@@ -171,6 +171,15 @@ def test_nothing_whole_is_left(tmp_path, undisturbed):
     check_goes_on(tmp_path, undisturbed, done=0)
 
 
+def test_damaged_epochs_give_way_to_new_ones(tmp_path, undisturbed):
+    train(tmp_path, epochs=4)
+    for number in (3, 4):
+        flip(tmp_path / f"epoch_00000{number}.weights.h5")
+    train(tmp_path, epochs=1)
+    assert names(tmp_path) == ["epoch_000001.json", "epoch_000001.weights.h5"]
+    check_goes_on(tmp_path, undisturbed, done=1)
+
+
 def test_other_files_are_left_alone(tmp_path, undisturbed):
     train(tmp_path, epochs=2)
     (tmp_path / "epoch_last.json").write_text("{}")

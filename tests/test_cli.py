@@ -25,6 +25,7 @@ from keras_distill._errors import UsageError
 from keras_distill.cli import main
 from keras_distill.cli.distill import command
 from keras_distill.cli.distill.options import Distill
+from keras_distill.cli.entry_point import parse
 from keras_distill.cli.shared import choices
 from keras_distill.cli.shared import native_log
 from keras_distill.cli.shared.screen import Screen
@@ -76,6 +77,25 @@ def test_help_names_every_option_with_its_unit_and_default(capsys):
             no = "no-" * (field.default is True)
             assert f"--{no}{field.name.replace('_', '-')}" in text
     assert "1000 for docstrings" in " ".join(re.split(r"[\s│]+", text))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "on"),
+    [
+        ([], True),
+        (["--no-linear-part"], False),
+        (["--linear-part", "False"], False),
+        (["--linear_part=false"], False),
+        (["--linear-part"], True),
+        (["--linear-part", "True"], True),
+        (["--no-linear-part", "true"], False),
+        (["--no_linear_part=False"], True),
+    ],
+)
+def test_what_is_done_by_default_may_be_switched_off(arguments, on):
+    options = parse(["distill", *arguments, "--epochs", "3"])
+    assert options.learning.linear_part is on
+    assert options.learning.epochs == 3
 
 
 def test_help_lists_the_commands(capsys):

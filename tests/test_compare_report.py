@@ -1,8 +1,10 @@
 """From finished cells to words, tables and pages; nothing is trained here."""
 
+import dataclasses
 import html.parser
 import json
 import re
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,7 +23,9 @@ from keras_distill.experiments.descriptions import describe
 from keras_distill.experiments.engine import Finished
 from keras_distill.experiments.engine import Outcome
 from keras_distill.experiments.phases import Phase
+from keras_distill.experiments.report import cards
 from keras_distill.experiments.report import contents
+from keras_distill.experiments.report import figures
 from keras_distill.experiments.report import html as page
 from keras_distill.experiments.report import tables
 from keras_distill.experiments.report import verdict
@@ -347,6 +351,60 @@ def test_the_report_names_what_it_leaves_out(tmp_path):
     assert "3 further trainings in this folder were not asked for" in told
 
 
+def test_trials_are_not_what_was_left_out(tmp_path):
+    held = grid(HELPS)
+    names = ["tune.kd-0.001", "textcnn.kd.7"]
+    with RunFolder(tmp_path, "compare") as folder:
+        folder.execute(
+            [
+                Phase(
+                    name=name,
+                    title=name,
+                    options={"recipe": "KD"},
+                    run=dict,
+                    summary=str,
+                )
+                for name in names
+            ]
+        )
+        assert build(held, folder=folder)["left_out"] == names[1:]
+
+
+def test_what_arms_learn_from_where_students_differ():
+    cells = [
+        cell
+        for student in ("TextCNN", "n-grams")
+        for cell in grid({"hard labels": 0.7, "KD": 0.8}, (0,), student)
+    ]
+    cells[-1] = dataclasses.replace(
+        cells[-1], cell=dataclasses.replace(cells[-1].cell, learns_from="5")
+    )
+    told = tables.arms(build(cells))
+    assert list(told) == ["hard labels", "KD, TextCNN", "KD, n-grams"]
+    assert told["KD, n-grams"].startswith("5. 60 labels")
+    assert not told["KD, TextCNN"].startswith("5.")
+
+
+def test_weights_are_those_of_the_seed_that_ships(tmp_path):
+    """A linear part stands beside the network where it is better on dev."""
+    cells = grid(HELPS)
+    for held in cells:
+        arm, seed = held.cell.arm, held.cell.seed
+        if arm == "KD" or (arm, seed) == ("KD + transfer", 1):
+            held.result["parameters"] = 5678
+    found = build(cells, exports=EXPORTS)
+    columns, body = tables.table(found)
+    sizes = {
+        row["cells"][1]: row["cells"][columns.index("Size")] for row in body
+    }
+    assert sizes.pop("KD") == sizes.pop("KD + transfer") == "40.0 kB"
+    del sizes[body[0]["cells"][1]]
+    assert set(sizes.values()) == {""}
+    with mock.patch.object(cards, "model_card") as written:
+        cards.write(found, fake_task(), tmp_path)
+    assert "5,678 weights" in written.call_args.args[2]["What it is"]
+
+
 @pytest.mark.parametrize("export", [True, False])
 def test_missing_exports_are_mentioned(export):
     told = " ".join(build(export=export)["measured"])
@@ -469,6 +527,22 @@ def test_a_page_without_exports_and_differences():
     made = page.page(build(grid({"hard labels": 0.7}, seeds=(0,))))
     assert "Accuracy against latency" not in made
     assert made.count("<svg") == 1 + 2
+
+
+def test_a_student_that_broke_late_has_a_curve_as_far_as_it_went():
+    """One seed stopped at an epoch without a number, the other went on."""
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    cells = grid({"hard labels": 0.7}, seeds=(0, 1))
+    cells[0].result["curves"]["val_score"] = [0.5, None]
+    cells[1].result["curves"]["val_score"] = [0.7, None, 0.9]
+    rows = build(cells)["rows"]
+    with mock.patch("matplotlib.axes.Axes.plot") as drawn:
+        figures.learning_curves(rows)
+    epochs, means = drawn.call_args.args
+    assert [*epochs] == [1, 2, 3]
+    np.testing.assert_allclose(means, [60, np.nan, 90])
+    assert figures.learning_curves(rows).count("<path") > 0
 
 
 def test_what_is_missing_is_named(monkeypatch):

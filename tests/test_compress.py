@@ -1,5 +1,6 @@
 """`kd.compress`: a teacher within a budget, its controls, its files."""
 
+import dataclasses
 import json
 import types
 
@@ -15,9 +16,12 @@ import keras_distill as kd
 from keras_distill import _files
 from keras_distill._errors import UsageError
 from keras_distill.cli import main
+from keras_distill.experiments import Teacher
 from keras_distill.experiments import cuts
+from keras_distill.experiments import exports
 from keras_distill.experiments.bench import Bench
 from keras_distill.experiments.compressing import front
+from keras_distill.experiments.phases import fingerprints
 from keras_distill.pruning import budgets
 
 HALF = "multiplications=70%"
@@ -114,6 +118,25 @@ def test_an_encoder_and_its_files(task, tmp_path):
     assert _files.read_json(tmp_path / "report.json")["budget"] == {
         "multiplications": 0.7
     }
+
+
+def test_cuts_and_teachers_of_other_labels_are_others(task, teacher, tmp_path):
+    """The same texts and the same teacher, which is not trained on them."""
+    other = tiny_text.task(transfer=())
+    for part, rows in other.encoded.items():
+        other.encoded[part] = dataclasses.replace(rows, labels=1 - rows.labels)
+    made = []
+    for each in (task, other):
+        taught = Teacher.of(each, teacher)
+        between = types.SimpleNamespace(steps=1, made_with=lambda model: {})
+        folder = types.SimpleNamespace(path=tmp_path)
+        phases = [
+            *cuts.Cuts(each, taught, {"size_bytes": 1}, folder, between).phases,
+            exports.teacher_phase(taught, each, tmp_path, tmp_path, ()),
+        ]
+        made.append(fingerprints(phases))
+    assert made[0].keys() == made[1].keys() > {"export_teacher", "cut_layers"}
+    assert not {*made[0].values()} & {*made[1].values()}
 
 
 def test_nothing_is_made_twice(run, task, teacher):
@@ -285,6 +308,8 @@ def test_messages(task, teacher, tmp_path):
         compressed(task, teacher, tmp_path / "a", recipe=kd.recipes.hard())
     with pytest.raises(UsageError, match="must learn from logits"):
         compressed(task, teacher, tmp_path / "a", recipe=kd.recipes.hidden())
+    with pytest.raises(UsageError, match="must learn from logits"):
+        compressed(task, teacher, tmp_path / "a", recipe=kd.recipes.pooled())
     with pytest.raises(UsageError, match="epochs"):
         compressed(task, teacher, tmp_path / "a", epochs=0)
     assert not (tmp_path / "a" / "cells").exists()

@@ -176,6 +176,47 @@ def test_a_number_that_a_function_reads_from_its_module(monkeypatch):
     assert configuration(reads_a_global) != before
 
 
+BOUNDS = (2, 4)
+
+
+def helper(epochs):
+    return epochs * RATE
+
+
+def reads_more(epochs):
+    return [helper(epochs), BOUNDS, np.mean(epochs)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("RATE", 0.2), ("BOUNDS", (1, 9)), ("BOUNDS", np.array([2, 4]))],
+)
+def test_what_a_function_reads_of_its_module(name, value, monkeypatch):
+    before = configuration(reads_more)
+    assert configuration(reads_more) == before
+    monkeypatch.setitem(globals(), name, value)
+    assert configuration(reads_more) != before
+    json.dumps(configuration(reads_more))
+
+
+def test_an_attribute_is_no_global(monkeypatch):
+    before = configuration(lambda model: model.RATE)
+    monkeypatch.setitem(globals(), "RATE", 0.2)
+    assert configuration(lambda model: model.RATE) == before
+
+
+def test_what_holds_itself():
+    """Keras' callback has a function that reads the callback."""
+
+    def told(patience):
+        return configuration(
+            keras.callbacks.ReduceLROnPlateau(patience=patience)
+        )
+
+    assert told(2) == told(2) != told(3)
+    assert json.dumps(told(2), allow_nan=False)
+
+
 MODELS = {
     "functional": lambda rate: tiny.mlp(dropout=rate),
     "text_cnn": lambda rate: tiny_text.network(dropout=rate),
@@ -265,7 +306,7 @@ def test_cells_of_other_builders_and_matches():
     task = tiny_text.task()
     teacher = tiny_text.teacher(task)
 
-    def made(rate=0.1, weight=1.0):
+    def made(rate=0.1, weight=1.0, patience=2):
         def builder(task, teacher):
             return tiny_text.network(dropout=rate)
 
@@ -273,7 +314,12 @@ def test_cells_of_other_builders_and_matches():
             tap = teacher.layers[1].name, model.layers[1].name
             return [kd.Match(*tap, losses.HiddenMSE(), weight=weight)]
 
-        recipe = recipes.Recipe("KD", losses.ForwardKL(), matches=matches)
+        def callbacks(epochs):
+            return [keras.callbacks.ReduceLROnPlateau(patience=patience)]
+
+        recipe = recipes.Recipe(
+            "KD", losses.ForwardKL(), matches=matches, callbacks=callbacks
+        )
         student = Custom(builder=builder)
         cell = Cell("name", "title", "CNN", student, "KD", recipe, 0)
         return Bench(task, teacher).made_with(cell)
@@ -281,3 +327,4 @@ def test_cells_of_other_builders_and_matches():
     assert made() == made()
     assert made() != made(rate=0.2)
     assert made() != made(weight=2.0)
+    assert made() != made(patience=3)

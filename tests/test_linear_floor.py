@@ -1,6 +1,7 @@
 """The linear model in every report, and teachers that are worse than it."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from keras_distill import data
 from keras_distill.experiments import Teacher
 from keras_distill.experiments import Watcher
 from keras_distill.experiments import weakness
+from keras_distill.experiments.cells import ARM
+from keras_distill.experiments.cells import CONTROL
+from keras_distill.experiments.engine import Finished
 from keras_distill.experiments.floor import ALL_LABELS
 from keras_distill.experiments.floor import LINEAR
 from keras_distill.experiments.floor import Floor
@@ -227,6 +231,16 @@ def test_what_saw_more_labels_does_not_end_a_run(task):
     assert "name a pretrained one (`--teacher`" in told
     assert "Fine-tune it longer" not in told
     assert weakness.of(task, of_logits(task, True), floors, []) is None
+
+
+@pytest.mark.parametrize(("role", "told"), [(CONTROL, True), (ARM, False)])
+def test_a_model_that_has_seen_no_label_is_no_rival(task, role, told):
+    """What `compress` has cut is a control of its own, better by chance."""
+    teacher = of_logits(task, True)
+    teacher.logits["dev"][0] *= -1
+    cell = types.SimpleNamespace(student_name="cut", arm="alone", role=role)
+    cell = Finished(cell, {"labels": 0, "dev_score": 0.95})
+    assert (weakness.of(task, teacher, {}, [cell]) is not None) is told
 
 
 @pytest.mark.parametrize(("accuracy", "ends"), [(0.99, False), (1.0, True)])

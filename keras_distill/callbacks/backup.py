@@ -106,7 +106,9 @@ class Backup(keras.callbacks.Callback):
             "weights": _files.file_hash(weights),
         }
         write_sealed(self._file(number, "json"), held)
-        for old in sorted(self._numbers())[:-KEPT]:
+        # Later ones are damaged, or training would have gone on from there.
+        kept = sorted(n for n in self._numbers() if n <= number)[-KEPT:]
+        for old in {*self._numbers()} - {*kept}:
             for suffix in ("json", "weights.h5"):
                 self._file(old, suffix).unlink(missing_ok=True)
 

@@ -76,33 +76,42 @@ def parse(arguments):
 
 
 def _plain_switches(arguments):
-    """The arguments with each switch alone where it is on, else left out."""
+    """The arguments with each switch alone, where it changes anything."""
     switches = _switches(COMMANDS.get(next(iter(arguments), None)))
-    found = []
-    for argument in arguments:
-        name, _, value = argument.partition("=")
-        if name.replace("_", "-") in switches and value.lower() in VALUES:
-            found += [name] if VALUES[value.lower()] else []
-        elif (
-            found
-            and found[-1].replace("_", "-") in switches
-            and argument.lower() in VALUES
-        ):
-            found = found if VALUES[argument.lower()] else found[:-1]
-        else:
-            found.append(argument)
+    found, left = [], [*arguments]
+    while left:
+        typed = left.pop(0)
+        name, equals, value = typed.partition("=")
+        forms = switches.get(name.replace("_", "-"))
+        if forms and not equals:
+            value = left.pop(0) if _is_value(left[:1]) else "true"
+        found += forms[VALUES[value.lower()]] if _is_value([value]) else [typed]
     return found
 
 
+def _is_value(arguments):
+    return any(argument.lower() in VALUES for argument in arguments)
+
+
 def _switches(command):
-    """The options of a command that are on or off, as they are typed."""
+    """Of each option that is on or off, what stands for `True` and `False`.
+
+    What is on by default can only be left out.
+    """
     groups = dataclasses.fields(command) if command else ()
-    return {
-        f"--{field.name.replace('_', '-')}"
-        for group in groups
-        for field in dataclasses.fields(group.type)
-        if field.type is bool
-    }
+    found = {}
+    for group in groups:
+        for field in dataclasses.fields(group.type):
+            if field.type is not bool:
+                continue
+            name = field.name.replace("_", "-")
+            on, off = f"--{name}", f"--no-{name}"
+            if field.default:
+                found[on] = {True: [], False: [off]}
+                found[off] = {True: [off], False: []}
+            else:
+                found[on] = {True: [on], False: []}
+    return found
 
 
 def _run(options, screen, log):

@@ -94,10 +94,8 @@ class Bench:
                     configurations.of_match(match, self.teacher.model, model)
                     for match in matches
                 ],
-                "stages": configurations.configuration(
-                    recipe.stages and recipe.stages(epochs)
-                ),
-                "callbacks": configurations.configuration(recipe.callbacks),
+                "stages": _made(recipe.stages, epochs),
+                "callbacks": _made(recipe.callbacks, epochs),
                 "transfer": recipe.transfer,
                 **_signals_of(recipe),
             },
@@ -291,11 +289,14 @@ def summary(result):
     return f"{teaching.scores(result)}, {result['seconds']:.0f} s"
 
 
+def _made(make, epochs):
+    return configurations.configuration(make and make(epochs))
+
+
 def _signals_of(recipe):
     # Only where there are any: cells of other recipes keep their fingerprints.
-    if recipe.signals is None:
-        return {}
-    return {"signals": configurations.configuration(recipe.signals)}
+    held = configurations.configuration(recipe.signals)
+    return {} if held is None else {"signals": held}
 
 
 def _compile(model, cell, task, steps):

@@ -13,6 +13,7 @@ from keras_distill.students.base import Student
 
 CELLS, PREDICTIONS = pathlib.Path("cells"), "predictions.npz"
 LOGITS = "_logits"
+TRIAL = "tune."
 CONTROL, ARM, REFERENCE = "control", "arm", "reference"
 LARGEST_SEED = 2**32 - 1
 

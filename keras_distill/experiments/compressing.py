@@ -277,7 +277,7 @@ def check_recipe(recipe):
             "`recipe` must learn from the teacher; the student on its labels "
             f"alone is trained in any case. Received: recipe={recipe.name!r}"
         )
-    if recipe.needs_states:
+    if recipe.needs_states or recipe.matches is not None:
         raise UsageError(
             "`recipe` must learn from logits: states of a cut model have other "
             "widths, and no names that are known. Take kd, mse or annealing. "

@@ -6,7 +6,9 @@ of a match and what a function closes over all change the result.
 """
 
 import dataclasses
+import dis
 import functools
+import math
 import pathlib
 import re
 import types
@@ -20,6 +22,9 @@ from keras_distill._backend import nested_layers
 
 PLAIN = str | bool | int | float
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
+# What is being described, from the outside in. A callback may hold a function
+# that reads the callback, and a function may call itself.
+_within = []
 
 
 def configuration(value):
@@ -42,7 +47,19 @@ def configuration(value):
     False
     """
     if value is None or isinstance(value, PLAIN):
-        return value
+        # JSON has no word for numbers that are none.
+        is_number = not isinstance(value, float) or math.isfinite(value)
+        return value if is_number else repr(value)
+    if id(value) in _within:
+        return {"within": len(_within) - _within.index(id(value))}
+    _within.append(id(value))
+    try:
+        return _described(value)
+    finally:
+        _within.pop()
+
+
+def _described(value):
     for kind, describe in _KINDS.items():
         if isinstance(value, kind):
             return describe(value)
@@ -165,19 +182,33 @@ def _function(function):
     """A function by its code and by all that it reads from outside."""
     code = function.__code__
     outside = function.__globals__
-    numbers = {
-        name: outside[name]
+    read = {
+        name: _outside(outside[name], function.__module__)
         for name in sorted(_names(code))
-        if isinstance(outside.get(name), PLAIN)
+        if name in outside
     }
     closure = [cell.cell_contents for cell in function.__closure__ or ()]
     return {
         "function": function.__qualname__,
         "code": _files.content_hash([code.co_code, repr(_constants(code))]),
         "reads": configuration(
-            [closure, function.__defaults__, function.__kwdefaults__, numbers]
+            [closure, function.__defaults__, function.__kwdefaults__, read]
         ),
     }
+
+
+def _outside(value, module):
+    """What a function reads from its module, None where that says nothing.
+
+    What another module defines is known by its name, and an object that is
+    not here, such as a logger, may hold the whole process.
+    """
+    if isinstance(value, types.FunctionType) and value.__module__ != module:
+        return _name(value)
+    known = isinstance(value, (PLAIN, *_KINDS)) or dataclasses.is_dataclass(
+        value
+    )
+    return value if known else None
 
 
 def _constants(code):
@@ -190,9 +221,13 @@ def _constants(code):
 
 
 def _names(code):
-    """The names that a code object reads, inner functions included."""
+    """The globals that a code object reads, inner functions included."""
     inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return {*code.co_names, *(name for c in inner for name in _names(c))}
+    own = (i for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL")
+    return {
+        *(instruction.argval for instruction in own),
+        *(name for c in inner for name in _names(c)),
+    }
 
 
 def _partial(partial):

@@ -158,7 +158,11 @@ class Cuts:
         self._between = between
         ((self._kind, self._most),) = budget.items()
         self._data = sample(task, self._model)
-        made_with = {"budget": budget, "teacher": teacher.hash()}
+        made_with = {
+            "budget": budget,
+            "teacher": teacher.hash(),
+            "texts": task.hashes()["texts"],  # Taylor's importance is of them.
+        }
         self._in_steps = made_with | between.made_with(self._opened)
         self.phases = [
             Phase(

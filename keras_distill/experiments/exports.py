@@ -87,6 +87,8 @@ def teacher_phase(teacher, task, folder, place, forms):
         forms=forms,
     )
     found.options["teacher"] = teacher.hash()
+    # Its file is scored on test.
+    found.options["texts"] = task.hashes()["texts"]
     return found
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from keras_distill.experiments import significance
 from keras_distill.experiments.cells import CONTROL
 from keras_distill.experiments.cells import REFERENCE
+from keras_distill.experiments.cells import TRIAL
 from keras_distill.tasks import measures
 
 
@@ -98,12 +99,17 @@ def between(first, second, of_means=None):
 
 
 def left_out(finished, folder):
-    """Titles of the finished cells beside these in their folder."""
+    """Titles of the finished cells beside these in their folder.
+
+    Trials, which choose how the others are trained, are none of them.
+    """
     told = {f.cell.name for f in finished}
     return [
         record["title"]
         for name, record in folder.records().items()
-        if name not in told and "recipe" in record["options"]
+        if name not in told
+        and "recipe" in record["options"]
+        and not name.startswith(TRIAL)
     ]
 
 
@@ -173,6 +179,7 @@ def _row(cells, further, cost_per_hour):
         row[name] = spread([value for value in values if value is not None])
     for name in further:
         row[name] = spread([f.result[name] for f in sound])
+    row["parameters_by_seed"] = [result["parameters"] for result in results]
     row["best_epochs"] = [result["best_epoch"] for result in results]
     row["linear_parts"] = [result.get("linear_part") for result in results]
     row["curves"] = [f.result["curves"] for f in sound]

@@ -13,6 +13,7 @@ from keras_distill._watcher import Watcher
 from keras_distill.experiments import engine
 from keras_distill.experiments.bench import Bench
 from keras_distill.experiments.cells import CONTROL
+from keras_distill.experiments.cells import TRIAL
 from keras_distill.experiments.cells import Cell
 from keras_distill.experiments.phases import Phase
 from keras_distill.experiments.teaching import as_teacher
@@ -219,7 +220,7 @@ class _Search:
         if recipe.is_distilled and has_more and not recipe.transfer:
             recipe = recipe.with_transfer()
         cell = Cell(
-            name=f"tune.{slug(title)}",
+            name=f"{TRIAL}{slug(title)}",
             title=f"tune: {title}",
             student_name=way.student.title,
             student=dataclasses.replace(way.student, epochs=epochs),

@@ -5,6 +5,7 @@ import statistics
 
 from keras_distill.experiments import results
 from keras_distill.experiments import significance
+from keras_distill.experiments.cells import ARM
 from keras_distill.experiments.cells import CONTROL
 from keras_distill.experiments.floor import LINEAR
 from keras_distill.experiments.places import EMBEDDED
@@ -87,7 +88,8 @@ def _rivals(floors, controls):
     for name, cells in results.by_student(controls):
         for _, group in results.by_arm(cells):
             sound = results.whole(group)
-            if sound:
+            # What was trained on no label says nothing about the labels.
+            if sound and sound[0].cell.role != ARM:
                 seen = sound[0].result["labels"]
                 yield (
                     statistics.mean(f.result["dev_score"] for f in sound),

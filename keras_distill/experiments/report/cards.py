@@ -37,7 +37,7 @@ def write(found, task, folder):
         shipped = next(row for row in rows if row["arm"] == entry["arm"])
         told = next(v for v in found["verdicts"] if v["student"] == name)
         sections = {
-            "What it is": _purpose(found, name, shipped, task.noun),
+            "What it is": _purpose(found, name, shipped, entry),
             "Data": _data(found["task"], task.noun),
             "Teacher": _teacher(found["teacher"], task.measure),
             "Training": _training(found, name, shipped, entry),
@@ -103,7 +103,7 @@ def repeat(settings, environment):
     )
 
 
-def _purpose(found, name, row, noun):
+def _purpose(found, name, row, entry):
     names = [*map(str, found["task"]["label_names"])]
     told = "; ".join([", ".join(names), found["task"]["measure"]][not names :])
     how = (
@@ -111,9 +111,11 @@ def _purpose(found, name, row, noun):
         if row["is_distilled"]
         else f"learnt from {row['learns_from']}, which did best on dev"
     )
+    # The linear part may stand beside the network of one seed alone.
+    weights = row["parameters_by_seed"][row["seeds"].index(entry["seed"])]
     return escape(
-        f"A model of {noun}s ({told}), "
-        f"{row['parameters']:,} weights: the student “{name}”, {how}. Made by "
+        f"A model of {found['task']['noun']}s ({told}), "
+        f"{weights:,} weights: the student “{name}”, {how}. Made by "
         f"keras_distill on {found['date']}."
     )
 

@@ -190,8 +190,8 @@ def _on_exports(found, task, about):
         return (
             "Size and latency: the TFLite file of each student, float32 or "
             f"what it was trained for; {task.one_row()}, one thread, median of "
-            "50 runs. All arms of a student have the same architecture and so "
-            "share one measurement."
+            "50 runs. The arms of a student that have as many weights share "
+            "one measurement."
         )
     if not about.export:
         return "Not exported: no file sizes and no latencies."

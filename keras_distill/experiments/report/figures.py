@@ -1,7 +1,10 @@
 """The report's figures: SVG whose colours and fonts are the page's."""
 
+import itertools
+import math
+
 from keras_distill.experiments import results
-from keras_distill.experiments.exports import main_file
+from keras_distill.experiments.report import exported
 from keras_distill.experiments.report import tables
 from keras_distill.experiments.report.drawing import GRID
 from keras_distill.experiments.report.drawing import INK
@@ -101,7 +104,11 @@ def learning_curves(rows, measure="accuracy"):
         for row in rows:
             color, dashes = drawn[row["arm"]]
             curves = [curve["val_score"] for curve in row["curves"]]
-            by_epoch = [[100 * v for v in values] for values in zip(*curves)]
+            # A student that broke has no score, and ended before the others.
+            by_epoch = [
+                [100 * v for v in values if v is not None] or [math.nan]
+                for values in itertools.zip_longest(*curves)
+            ]
             epochs = range(1, len(by_epoch) + 1)
             means = [sum(values) / len(values) for values in by_epoch]
             marker = "o" if len(by_epoch) == 1 else None
@@ -221,8 +228,7 @@ def _points(found):
         )
     drawn = styles([row["arm"] for row in found["rows"]])
     for row in tables.sound(found["rows"]):
-        files = found["exports"].get(row["student"], {}).get("files", {})
-        file = main_file(files)
+        file = exported.measured(found, row)
         if file is None or "refused" in file:
             continue
         points.append(

@@ -3,6 +3,7 @@
 import importlib.resources
 import json
 
+from keras_distill.experiments.report import exported
 from keras_distill.experiments.report import figures
 from keras_distill.experiments.report import tables
 from keras_distill.experiments.report.numbers import percent
@@ -50,6 +51,7 @@ def page(found):
     package = importlib.resources.files("keras_distill.experiments.report")
     source = (package / TEMPLATE).read_text(encoding="utf-8")
     columns, body = tables.table(found)
+    arms = dict.fromkeys(row["arm"] for row in found["rows"])
     return environment.from_string(source).render(
         found=found,
         columns=columns[1:],
@@ -60,10 +62,10 @@ def page(found):
         diagrams=_diagrams(found),
         details=tables.in_detail(found),
         plain=tables.plain,
-        files=tables.files(tables.exported(found)),
-        file_columns=tables.FILE_COLUMNS,
+        files=exported.rows(exported.by_folder(found)),
+        file_columns=exported.COLUMNS,
         arms=tables.arms(found),
-        legend=figures.legend(list(tables.arms(found))),
+        legend=figures.legend(list(arms)),
         machine=tables.machine(found["environment"]),
         settings=json.dumps(found["settings"], indent=2, ensure_ascii=False),
     )

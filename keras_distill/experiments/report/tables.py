@@ -4,9 +4,8 @@ import itertools
 import statistics
 
 from keras_distill.experiments.cells import REFERENCE
-from keras_distill.experiments.exports import main_file
-from keras_distill.experiments.exports import size
 from keras_distill.experiments.report import baselines
+from keras_distill.experiments.report import exported
 from keras_distill.experiments.report import verdict
 from keras_distill.experiments.report.numbers import count
 from keras_distill.experiments.report.numbers import further
@@ -59,10 +58,9 @@ def table(found):
         ),
     ]
     for row in found["rows"]:
-        files = found["exports"].get(row["student"], {}).get("files", {})
         body.append(
             {
-                "cells": _cells(row, names, main_file(files)),
+                "cells": _cells(row, names, exported.measured(found, row)),
                 "kind": "control" if row["is_control"] else "arm",
                 "judged": (row["student"], row["arm"]) in judged,
             }
@@ -101,7 +99,12 @@ def markdown(found):
     for part in in_detail(found):
         lines += [f"## {escape(part['title'])}", "", *details(part["rows"])]
     if found["exports"]:
-        lines += ["## Files", "", *files_markdown(exported(found)), ""]
+        lines += [
+            "## Files",
+            "",
+            *files_markdown(exported.by_folder(found)),
+            "",
+        ]
     lines += ["## What the arms learn from", ""]
     lines += [listed(f"{arm}: {words}" for arm, words in arms(found).items())]
     lines += ["", "## How it was measured", ""]
@@ -199,58 +202,23 @@ def seeds(row):
 
 
 def arms(found):
-    """Dict from each arm to what it learns from, in words."""
-    label_noun = found["task"]["label_noun"]
-    return {
-        row[
-            "arm"
-        ]: f"{row['learns_from']}. {count(row['labels'], label_noun)}, "
-        f"{count(row['texts'], found['task']['noun'])}."
-        for row in found["rows"]
-    }
+    """Dict from each arm to what it learns from, in words.
 
-
-def exported(found):
-    """Dict from the folder of each export to its files."""
-    return {
-        f"export/{entry['folder']}/": entry["files"]
-        for entry in found["exports"].values()
-    }
-
-
-def files(folders):
-    """Rows on exported files.
-
-    Args:
-        folders: Dict from a prefix of the path to facts by form.
-
-    Returns:
-        List of lists of strings: path, size, latency, test accuracy,
-        agreement with the Keras model.
+    Where students differ in it, each has an entry of its own.
     """
-    found = []
-    for prefix, held in folders.items():
-        for file in held.values():
-            path = f"{prefix}{file['path']}"
-            if "refused" in file:
-                found.append(
-                    [path, f"not exported: {file['refused']}", "", "", ""]
-                )
-                continue
-            test = file.get("test_score")
-            found.append(
-                [
-                    path,
-                    size(file["size_bytes"]),
-                    f"{file['latency_ms']:.3g}",
-                    "" if test is None else f"{100 * test:.1f}",
-                    f"{100 * file['agreement']:.1f}",
-                ]
-            )
-    return found
-
-
-FILE_COLUMNS = ("File", "Size", "Latency ms", "Test %", "As in Keras %")
+    noun, label_noun = found["task"]["noun"], found["task"]["label_noun"]
+    told = {}
+    for row in found["rows"]:
+        of_students = told.setdefault(row["arm"], {})
+        of_students[row["student"]] = (
+            f"{row['learns_from']}. {count(row['labels'], label_noun)}, "
+            f"{count(row['texts'], noun)}."
+        )
+    return {
+        arm if len({*of_students.values()}) == 1 else f"{arm}, {name}": words
+        for arm, of_students in told.items()
+        for name, words in of_students.items()
+    }
 
 
 def machine(environment):
@@ -267,9 +235,12 @@ def machine(environment):
 def files_markdown(folders):
     """The table of `files`, lines of Markdown."""
     return [
-        line(FILE_COLUMNS),
+        line(exported.COLUMNS),
         line(["---", *["---:"] * 4]),
-        *(line([*map(escape, row[:2]), *row[2:]]) for row in files(folders)),
+        *(
+            line([*map(escape, row[:2]), *row[2:]])
+            for row in exported.rows(folders)
+        ),
     ]
 
 
