@@ -159,22 +159,27 @@ def _read_bytes(path):
         ) from error
 
 
-def numbered_lines(text):
-    r"""Pairs of number and line, of the lines that are not blank.
+def all_lines(text):
+    """The lines of a text, blank ones too.
 
     Lines end as files end them, with LF, CRLF or CR. `str.splitlines` would
     end them at further characters that texts and JSON may hold, such as
     U+2028 and form feeds, and give two rows for one.
+    """
+    return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
+
+
+def numbered_lines(text):
+    r"""Pairs of number and line, of the lines that are not blank.
 
     Example:
 
     >>> numbered_lines("one\u2028still one\r\n\r\ntwo")
     [(1, 'one\u2028still one'), (3, 'two')]
     """
-    lines = io.StringIO(text, newline=None)
     return [
-        (number, line.removesuffix("\n"))
-        for number, line in enumerate(lines, start=1)
+        (number, line)
+        for number, line in enumerate(all_lines(text), start=1)
         if line.strip()
     ]
 

@@ -6,6 +6,7 @@ import difflib
 import keras
 
 from keras_distill._backend import child_layers
+from keras_distill._backend import nested_layers
 from keras_distill._checks import check_choice
 from keras_distill._layers import backbones
 from keras_distill._layers import sublayers
@@ -48,6 +49,20 @@ class Tap:
         call = f"@{self.call_index}" if self.call_index else ""
         kind = "" if self.kind == "output" else f":{self.kind}"
         return f"{self.path}{call}{kind}"
+
+
+def position(models, tap):
+    """Where a tap is, whatever the layers are called, whose names count up.
+
+    Args:
+        models: List of `keras.Model`, in one of which it is.
+        tap: `Tap`.
+
+    Returns:
+        List that JSON can hold: the layer's number, call and kind.
+    """
+    layers = [id(layer) for model in models for layer in nested_layers(model)]
+    return [layers.index(id(tap.layer)), tap.call_index, tap.kind]
 
 
 def backbone_of(model):

@@ -341,7 +341,7 @@ def objects(text, _):
         known = isinstance(completion, str | None)
         if not (isinstance(prompt, str) and prompt.strip() and known):
             return REFUSED
-        rows.append((prompt, completion))
+        rows.append((prompt, completion or None))
     return rows or REFUSED
 
 

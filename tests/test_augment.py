@@ -239,7 +239,10 @@ def test_unlabelled_text_is_added_without_duplicates(tmp_path):
     path.write_text(
         "Fresh text\n\nfresh text!\nthe good film ends here\n ok \n"
     )
-    for unlabelled in (path, str(path), augment.read_texts(path)):
+    table = tmp_path / "more.csv"
+    rows = (f'"{text}",1\n' for text in augment.read_texts(path))
+    table.write_text("".join(["text,label\n", *rows]))
+    for unlabelled in (path, str(path), augment.read_texts(path), table):
         new = augment.transfer_set(
             TRAIN, times=0, exclude=(["OK"],), unlabelled=unlabelled
         )

@@ -126,6 +126,20 @@ def check_training(path, teacher, student, hidden):
         np.testing.assert_allclose(value, wanted, rtol=1e-3, atol=1e-5)
 
 
+def test_states_of_another_layer_are_another_cache(tmp_path):
+    """Their names and shapes are the same."""
+    keras.utils.set_random_seed(0)
+    x = inputs = keras.Input((4,))
+    for name in ("one", "two"):
+        x = keras.layers.Dense(4, name=name)(x)
+    teacher = keras.Model(inputs, keras.layers.Dense(2)(x))
+    rows = SLICES(np.ones((6, 4), "float32"))
+    cache.write(teacher, rows, tmp_path, states={"h": "one"})
+    cache.write(teacher, rows, tmp_path, states={"h": teacher.layers[1]})
+    with pytest.raises(cache.CacheError, match="another `states`"):
+        cache.write(teacher, rows, tmp_path, states={"h": "two"})
+
+
 def test_training_from_a_cache_equals_training_with_the_teacher(tmp_path):
     check_training(tmp_path, encoder(), encoder(), "hidden")
 

@@ -182,8 +182,7 @@ def test_whole_files_hold_what_was_written(kind, tmp_path):
     rows = MULTILINE * many + (GIVEN if "prompt" in kind else PAIRS)
     texts = [text for text, _ in rows]
     if kind.startswith("prompts as") and kind != "prompts as texts":
-        ends = (lambda c: c) if "JSON" in kind else (lambda c: c or None)
-        assert found == [(p, ends(c)) for p, c in rows]
+        assert found == [(p, c or None) for p, c in rows]
     elif kind.startswith("labelled"):
         known = [None if la in ("", "-1") else la for _, la in rows]
         assert found == list(zip([t.strip() for t in texts], known))

@@ -81,6 +81,27 @@ def test_a_tenth_is_held_out_where_there_is_no_dev(tmp_path):
     assert f"{len(splits.dev)} rows" in splits.notes[0]
 
 
+def test_prompts_that_are_held_out_are_not_in_train(tmp_path):
+    rows = [
+        json.dumps({"prompt": f"prompt {i}", "completion": f"{j}"})
+        for i in range(60)
+        for j in range(5)
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    found = load_prompts(tmp_path / "a.jsonl")
+    train, dev = ({p for p, _ in part} for part in (found.train, found.dev))
+    assert train
+    assert dev
+    assert not train & dev
+
+
+def test_an_empty_completion_of_an_object_is_none(tmp_path):
+    row = json.dumps({"prompt": "a", "completion": ""})
+    (tmp_path / "train.jsonl").write_text(row)
+    (tmp_path / "dev.jsonl").write_text(row)
+    assert load_prompts(tmp_path).train == [("a", None)]
+
+
 def test_a_folder_with_dev_is_taken_as_it_is(tmp_path):
     written(tmp_path / "train.txt", "One.\nTwo.")
     written(tmp_path / "dev.jsonl", '{"prompt": "Three"}')

@@ -135,6 +135,32 @@ def test_unlabelled_rows_stay_in_train(folder):
     assert data.load(folder).train.labels.tolist().count(-1) == 100
 
 
+def test_copies_without_a_label_do_not_stay_in_train(tmp_path):
+    """The teacher would answer for the student what it is then asked."""
+    rows = [f"text {i}\t{label}" for i in range(200) for label in ("a", "")]
+    rows[0] = "text 0\tb"
+    (tmp_path / "a.tsv").write_text("\n".join(["text\tlabel", *rows]))
+    found = data.load(tmp_path / "a.tsv")
+    for part in (found.dev, found.test):
+        assert part.texts
+        assert not set(part.texts) & set(found.train.texts)
+        copies = f"and {len(part)} copies without a label left out"
+        assert any(copies in note for note in found.notes)
+    total = len(found.train) + 2 * len(found.dev) + 2 * len(found.test)
+    assert total == 400
+
+
+def test_equal_numbers_that_are_written_in_two_ways_have_an_order():
+    for labels in (["1", "01", "2", "001"], ["001", "2", "01", "1"]):
+        names = data.TextSplits.names_of(labels, None)
+        assert names == ["001", "01", "1", "2"]
+
+
+def test_only_line_ends_end_the_names_of_classes(tmp_path):
+    (tmp_path / "labels.txt").write_text("a\u2028b\nc\n")
+    assert tables.read_names(tmp_path / "labels.txt") == ["a\u2028b", "c"]
+
+
 def test_csv_quotes_and_tsv_does_not(tmp_path):
     header, rest = "text,label\n", lines(20).replace("\t", ",")
     (tmp_path / "train.csv").write_text(header + '"one, ""two""",no\n' + rest)

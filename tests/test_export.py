@@ -569,6 +569,27 @@ def test_inputs_go_where_their_names_say(structure):
     np.testing.assert_array_equal(outputs["logits"], np.full((3, 2), -2))
 
 
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(export.litert, "a.tflite"), (export.saved_model, "a")],
+)
+def test_names_that_no_signature_can_have_are_told(make, name, tmp_path):
+    x = keras.Input((3,), name="my-input")
+    student = keras.Model(x, keras.layers.Dense(2)(x))
+    with pytest.raises(ValueError, match="names of letters.*'my-input'"):
+        make(student, tmp_path / name, examples=np.eye(3))
+
+
+def test_two_kinds_of_files_do_not_share_what_is_told_of_them(tmp_path):
+    student = students.static(3, embeddings=(9, 4))
+    ids = np.array([[1, 5, 0]], "int32")
+    rows = {"token_ids": ids, "padding_mask": np.int32(ids > 0)}
+    export.vectors(student, tmp_path / "a.npz", examples=rows)
+    with pytest.raises(FileExistsError, match="more than the ending.*as npz"):
+        export.litert(student, tmp_path / "a.tflite", examples=rows)
+    export.vectors(student, tmp_path / "a.npz", examples=rows)
+
+
 def test_latency_is_the_median_after_the_warm_up(monkeypatch):
     seconds = iter([0.0, 0.001, 1.0, 1.002, 2.0, 2.5])
     monkeypatch.setattr(latency.time, "perf_counter", lambda: next(seconds))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import struct
 
 import keras
 import keras_hub
@@ -73,6 +74,71 @@ def test_classes_alone_are_split_by_the_images(tmp_path):
     assert sum(map(len, (first.train, first.dev, first.test))) == 60
     again = data.load_images(folder)
     np.testing.assert_array_equal(first.test.images, again.test.images)
+
+
+def test_hidden_folders_are_passed_over_and_loose_images_told(tmp_path):
+    folder = tiny_images.write_folder(tmp_path / "set")
+    expected = data.load_images(folder)
+    train = folder / "train"
+    image = next((train / "left").glob("*.png")).read_bytes()
+    for place in (".thumbnails", "left/.ipynb_checkpoints", "."):
+        (train / place).mkdir(exist_ok=True)
+        (train / place / "further.png").write_bytes(image)
+    found = data.load_images(folder)
+    assert found.label_names == ["left", "top"]
+    np.testing.assert_array_equal(found.train.images, expected.train.images)
+    assert found.notes[0].startswith("1 images were left out")
+    assert "further.png" in found.notes[0]
+
+
+@pytest.mark.parametrize("called", ["training_set", "Test-Data", "val"])
+def test_parts_of_other_names_are_no_classes(tmp_path, called):
+    folder = tiny_images.write_folder(tmp_path / "set")
+    (folder / "dev").rename(folder / "other")
+    (folder / "test").rename(folder / "more")
+    (folder / "train").rename(folder / called)
+    with pytest.raises(ValueError, match=f"must be called.*{called}"):
+        data.load_images(folder)
+
+
+def test_parts_may_begin_with_a_capital(tmp_path):
+    folder = tiny_images.write_folder(tmp_path / "set")
+    expected = data.load_images(folder)
+    for part in folder.iterdir():
+        part.rename(folder / part.name.capitalize())
+    found = data.load_images(folder)
+    assert found.label_names == ["left", "top"]
+    np.testing.assert_array_equal(found.test.images, expected.test.images)
+
+
+def bitmap(palette, number=1):
+    """A BMP of 8x8 pixels that are numbers of a colour."""
+    colours = b"".join(bytes([*colour, 0]) for colour in palette)
+    header = struct.pack(
+        "<IiiHHIIiiII", 40, 8, 8, 1, 8, 0, 64, 0, 0, len(palette), 0
+    )
+    start = 14 + len(header) + len(colours)
+    head = b"BM" + struct.pack("<IHHI", start + 64, 0, 0, start)
+    return head + header + colours + bytes([number]) * 64
+
+
+def test_bitmaps_of_a_palette_are_refused(tmp_path):
+    """TensorFlow takes the numbers of their colours for greys."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for i in range(60):
+            held = bitmap([(j, j, j) for j in range(256 - i)], i)
+            (tmp_path / name / f"{i}.bmp").write_bytes(held)
+    for channels in (None, 1, 3):
+        held = data.load_images(tmp_path, channels=channels)
+        parts = held.train, held.dev, held.test
+        found = np.concatenate([part.images for part in parts])
+        assert found.shape == (120, 8, 8, channels or 3)
+        assert sorted(found[:, 0, 0, 0]) == sorted([*range(60)] * 2)
+        assert (found == found[:, :1, :1, :1]).all()
+    (tmp_path / "b" / "0.bmp").write_bytes(bitmap([(0, 0, 0), (0, 0, 255)]))
+    with pytest.raises(ValueError, match="numbers of a palette.*0.bmp"):
+        data.load_images(tmp_path)
 
 
 def test_other_files_are_counted_not_read(tmp_path):
@@ -160,6 +226,26 @@ def test_refused_arrays(tmp_path, case):
     path = tiny_images.write_arrays(tmp_path / "set.npz", **changes)
     with pytest.raises(ValueError, match=message):
         data.load_images(path)
+
+
+@pytest.mark.parametrize("at", [80, 120, 200])
+def test_damaged_arrays_that_were_packed(tmp_path, at):
+    path = tmp_path / "a.npz"
+    rng = np.random.default_rng(0)
+    held = {"x_train": rng.integers(0, 9, (60, 8, 8)), "y_train": [0, 1] * 30}
+    np.savez_compressed(path, **held)
+    raw = bytearray(path.read_bytes())
+    raw[at : at + 20] = b"x" * 20
+    path.write_bytes(raw)
+    with pytest.raises(ValueError, match="must be an .npz file"):
+        data.load_images(path)
+
+
+def test_one_array_by_the_name_of_several(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    (tmp_path / "a.npy").rename(tmp_path / "a.npz")
+    with pytest.raises(ValueError, match="must be an .npz file"):
+        data.load_images(tmp_path / "a.npz")
 
 
 def test_files_that_are_no_arrays(tmp_path):

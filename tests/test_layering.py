@@ -32,8 +32,8 @@ FLOORS = [
     [
         *("divergences", "schedules"),
         *("image_taps", "teachers", "data", "export"),
-        "augment",
     ],
+    ["augment"],
     ["temperatures", "losses", "pruning"],
     ["students"],
     ["cache"],

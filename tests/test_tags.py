@@ -499,6 +499,11 @@ WRONG = {
     ),
     "other type": ("New B-LOC\nYork I-PER\n", "I-PER after B-LOC, word 2"),
     "blanks": ("New York\tB-LOC\n", "no blanks.*'New York'.*line 1"),
+    # Where blanks stand between columns, it would be cut, its end a column.
+    "another blank": (
+        "of O\n10\u00a0000 B-NUM\n",
+        "no blanks.*line 2",
+    ),
     "nothing": ("\n\n", "must hold words"),
     "outside alone": ("a O\nb O\n", "of at least one type"),
 }

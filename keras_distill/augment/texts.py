@@ -1,12 +1,15 @@
 """Text files, and telling whether two texts are the same."""
 
 import hashlib
+import pathlib
 import re
 import unicodedata
 
 from keras_distill._scripts import MARKS
 from keras_distill._scripts import without_blanks
 from keras_distill._text_files import read_lines
+from keras_distill._text_files import shown_path
+from keras_distill.data import tables
 
 # Vowels are marks in many scripts, and no letters to `\w`.
 WORD = re.compile(f"[\\w{MARKS}]+")
@@ -114,19 +117,22 @@ def keys_of(collections):
     }
 
 
-def read_texts(path):
-    """The texts of a file, one a line.
+def read_texts(path, text_column="text", text_pair_column=None):
+    """The texts of a file, one a line, or those of a table's column.
 
     Args:
-        path: Path of a text file, UTF-8, or UTF-16 with its mark. Empty
-            lines are left out.
+        path: Path of a text file, UTF-8, or UTF-16 with its mark, whose empty
+            lines are left out; or of a `.tsv`, `.csv` or `.jsonl` file.
+        text_column: String, in a table.
+        text_pair_column: String, in a table of pairs, or None.
 
     Returns:
-        List of strings, without spaces around them.
+        List of strings, without spaces around them, or of pairs of strings.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if the file has no text, or is no text.
+        ValueError: if the file has no text, is no text, or has no such
+            column.
 
     Example:
 
@@ -134,4 +140,12 @@ def read_texts(path):
     Traceback (most recent call last):
     FileNotFoundError: There is no such file. Received: path='more.txt'
     """
+    path = pathlib.Path(path)
+    if path.suffix in tables.SUFFIXES:
+        return tables.read_texts(path, text_column, text_pair_column)
+    if text_pair_column is not None:
+        raise ValueError(
+            "A file of pairs must be a table (.tsv, .csv, .jsonl) with "
+            f"both columns of text. Received: {shown_path(path)}"
+        )
     return read_lines(path)

@@ -121,10 +121,16 @@ class Labeller:
     Attributes:
         structure: Nested names of the features, as the signal is nested.
         features: Dict, name to feature. Known once `describe` has run.
+        places: Dict, the names of states to where the teacher has them.
     """
 
     def __init__(self, teacher, logits, states, dtype, layout):
-        self.model = SignalModel(teacher, logits, find_taps(teacher, states))
+        found = find_taps(teacher, states)
+        self.places = {
+            name: [taps.position(teacher.models, tap) for tap in held]
+            for name, (_, held) in found.items()
+        }
+        self.model = SignalModel(teacher, logits, found)
         # One trace for each shape, so that no row depends on those before it.
         self.run = compile_reading(self.model, self.model.variables)
         self.form = logits

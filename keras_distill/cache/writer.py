@@ -144,6 +144,8 @@ def prepare(
         "versions": written_with(),
         "settings": settings,
     }
+    if labeller.places:
+        identity["states"] = labeller.places
     return Job(labeller, dataset, folder, identity)
 
 

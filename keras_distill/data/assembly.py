@@ -1,5 +1,7 @@
 """From rows of a source to train, dev and test."""
 
+import itertools
+
 from keras_distill.data.splits import unit_hash
 
 PARTS = ("train", "dev", "test")
@@ -28,11 +30,12 @@ def assemble(rows, columns, names, notes, kind):
     rows = dict(rows)
     missing = [part for part in ("test", "dev") if part not in rows]
     for part, bounds in zip(missing, [(0.0, 0.1), (0.1, 0.2)]):
-        rows["train"], rows[part] = _take(rows["train"], bounds, kind)
+        rows["train"], rows[part], copies = _take(rows["train"], bounds, kind)
         taken = "labelled rows" if kind.needs_labels else "rows"
         notes.append(
             f"No {part} part: {len(rows[part])} {taken} taken from "
             f"train, by the hash of the {kind.noun}"
+            + (f", and {copies} copies without a label left out" * bool(copies))
         )
     if kind.needs_labels:
         _check_parts(rows)
@@ -46,14 +49,22 @@ def assemble(rows, columns, names, notes, kind):
 
 
 def _take(rows, bounds, kind):
+    """The rows that stay, those that are taken, and how many are neither.
+
+    A row without a label stays, unless one of the same text is taken: the
+    teacher would answer for the student what it is then asked.
+    """
     low, high = bounds
+    keys = [unit_hash(kind.identity(item)) for item, _ in rows]
     taken = [
-        (label is not None or not kind.needs_labels)
-        and low <= unit_hash(kind.identity(item)) < high
-        for item, label in rows
+        low <= key < high and (label is not None or not kind.needs_labels)
+        for key, (_, label) in zip(keys, rows)
     ]
-    rest = [row for row, moves in zip(rows, taken) if not moves]
-    return rest, [row for row, moves in zip(rows, taken) if moves]
+    known = set(itertools.compress(keys, taken))
+    stays = [key not in known for key in keys]
+    found = list(itertools.compress(rows, taken))
+    rest = list(itertools.compress(rows, stays))
+    return rest, found, len(rows) - len(rest) - len(found)
 
 
 def _check_parts(rows):

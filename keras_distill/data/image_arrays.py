@@ -1,6 +1,7 @@
 """Images that are arrays already: `.npz` files, TFDS, scikit-learn's digits."""
 
 import zipfile
+import zlib
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from keras_distill.data.tfds_source import split_names
 # What the parts are called in `.npz` files.
 ENDINGS = {"train": ("train",), "dev": ("dev", "val"), "test": ("test",)}
 CHANNELS = (1, 3)
+# What numpy raises for a file that is damaged, or none.
+BROKEN = ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error
 
 
 def from_digits():
@@ -39,7 +42,7 @@ def from_arrays(path):
     try:
         with open(path, "rb") as file, np.load(file) as held:
             arrays = dict(held)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (*BROKEN, TypeError) as error:  # A type: of .npy, one array.
         raise ValueError(
             "Arrays of images must be an .npz file, as `numpy.savez` writes "
             f"it, without objects. Received: {shown_path(path)} ({error})"

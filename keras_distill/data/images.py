@@ -138,7 +138,7 @@ def load_images(source=DIGITS, size=None, channels=None):
                 f"source={shown_path(path)}, which does not exist"
             )
         if path.is_dir():
-            rows, notes = from_folder(path, size, channels)
+            rows, notes = from_folder(path, size)
         else:
             rows = from_arrays(path)
             file = names_file(path)

@@ -178,15 +178,16 @@ def _row(fields):
         prompt, needed = None, fields.get("text")
         completion = needed
     fits = isinstance(needed, str) and isinstance(completion, str | None)
-    return (prompt, completion) if fits and needed.strip() else None
+    return (prompt, completion or None) if fits and needed.strip() else None
 
 
 READERS = {".txt": _read_lines, json_lines.SUFFIX: _read_objects}
 
 
 def _held_out(rows):
-    """Splits rows by their hash, so that equal rows stay together."""
-    is_dev = [unit_hash(repr(row)) < DEV_SHARE for row in rows]
+    """Splits rows by their hash, so that those of a prompt stay together."""
+    asked = [text if prompt is None else prompt for prompt, text in rows]
+    is_dev = [unit_hash(repr(text)) < DEV_SHARE for text in asked]
     train = [row for row, dev in zip(rows, is_dev) if not dev]
     dev = [row for row, dev in zip(rows, is_dev) if dev]
     if not train or not dev:

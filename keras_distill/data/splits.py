@@ -145,7 +145,8 @@ class Splits:
             )
         found = set(labels) - {None}
         if all(NUMBER.fullmatch(label) for label in found):
-            return sorted(found, key=int)
+            # 1 and 01 are two labels, and a set has no order.
+            return sorted(found, key=lambda label: (int(label), label))
         return sorted(found)
 
     @classmethod

@@ -8,6 +8,7 @@ import os
 import pathlib
 
 from keras_distill._pairs import from_sides
+from keras_distill._text_files import all_lines
 from keras_distill._text_files import read_text
 from keras_distill._text_files import shown_path
 from keras_distill._text_files import some
@@ -104,8 +105,7 @@ def read_names(path):
     Raises:
         ValueError: A line is empty, or a name is there twice.
     """
-    lines = read_text(path).rstrip().splitlines()
-    names = [line.strip() for line in lines]
+    names = [line.strip() for line in all_lines(read_text(path).rstrip())]
     wrong = next(
         (i for i, name in enumerate(names) if not name or name in names[:i]),
         None,

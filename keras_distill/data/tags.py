@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 
+from keras_distill._text_files import all_lines
 from keras_distill._text_files import read_text
 from keras_distill._text_files import shown
 from keras_distill._text_files import shown_path
@@ -197,11 +198,11 @@ class TagSplits(TextSplits):
 def _sentences(path):
     """Yields the first line, the words and the tags of each sentence."""
     begin, words, tags = 1, [], []
-    # Only these end a line: U+2028 and its like may stand in a word.
-    lines = re.split("\r\n|\n|\r", read_text(path))
-    between = "\t" if any("\t" in line for line in lines[:100]) else None
+    lines = all_lines(read_text(path))
+    # Other blanks, such as U+00A0, stand in a word, which is then refused.
+    between = "\t" if any("\t" in line for line in lines[:100]) else "[ \t]+"
     for number, line in enumerate([*lines, ""], start=1):
-        fields = line.strip("\r\n ").split(between)
+        fields = re.split(between, line.strip(" "))
         if not line.strip() or fields[0] == DOCUMENT:
             if words:
                 yield begin, words, tuple(tags)

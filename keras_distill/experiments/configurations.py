@@ -122,14 +122,11 @@ def of_match(match, teacher, student):
 
 
 def _places(references, model):
-    """Where a match reads: positions of layers, whose names are counted up."""
+    """Where a match reads."""
     if not isinstance(references, list | tuple):
         references = [references]
     found = [taps.resolve(model, reference) for reference in references]
-    layers = [id(layer) for layer in nested_layers(model)]
-    return [
-        [layers.index(id(tap.layer)), tap.call_index, tap.kind] for tap in found
-    ]
+    return [taps.position([model], tap) for tap in found]
 
 
 def _keras_object(value):

@@ -1,13 +1,9 @@
 """Further text for the student to imitate the teacher on."""
 
-import pathlib
-
 from keras_distill import augment
 from keras_distill._errors import UsageError
 from keras_distill._errors import as_usage_error
-from keras_distill._text_files import shown_path
 from keras_distill.augment.texts import read_texts
-from keras_distill.data import tables
 
 SEED = 0
 SMOKE_TEXTS = 240
@@ -120,17 +116,9 @@ def read(path, columns):
     """The texts in a file of unlabelled texts; none without a file."""
     if path is None:
         return []
-    path = pathlib.Path(path)
     with as_usage_error(ValueError, OSError, advice="See `--unlabelled`."):
         text, pair = columns["text_column"], columns["text_pair_column"]
-        if path.suffix in tables.SUFFIXES:
-            return tables.read_texts(path, text or "text", pair)
-        if pair is not None:
-            raise ValueError(
-                "A file of pairs must be a table (.tsv, .csv, .jsonl) with "
-                f"both columns of text. Received: {shown_path(path)}"
-            )
-        return read_texts(path)
+        return read_texts(path, text or "text", pair)
 
 
 def note(count, times, unlabelled, left_out=0):

@@ -29,6 +29,8 @@ from keras_distill.export.student_checks import check_student
 from keras_distill.quantization.aware import on_grid
 from keras_distill.quantization.aware import plain_student
 
+FORMAT = "litert"
+
 
 def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
     student,
@@ -130,7 +132,7 @@ def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
     quantization = forms.checked(student, quantization, calibration)
     interpreter_class()
     check_examples(examples)
-    check_replaceable(path, metadata_path)
+    check_replaceable(path, metadata_path, FORMAT)
     _check_not_text("examples", examples)
     inputs = read_inputs(plain, examples)
     arrays = inputs.arrays(examples)
@@ -168,7 +170,7 @@ def litert(  # noqa: PLR0913 - What the file is, and what it is held to.
             expected,
             options,
             tokenizer,
-            format="litert",
+            format=FORMAT,
             quantization=forms.name(quantization),
             sequence_length=_fixed_length(shapes),
             vocabulary_files=save_vocabulary(

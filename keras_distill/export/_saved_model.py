@@ -23,6 +23,7 @@ from keras_distill.export.sidecar import save_vocabulary
 from keras_distill.export.student_checks import check_examples
 from keras_distill.export.student_checks import check_student
 
+FORMAT = "saved_model"
 METADATA = pathlib.Path("assets.extra") / "metadata.json"
 BATCH = 32
 # Inputs of an export that tokenises: a text, and the second one of a pair.
@@ -95,7 +96,7 @@ def saved_model(  # noqa: PLR0913 - What the file is, and what it is held to.
     check_student(student)
     check_examples(examples)
     _check_path(path)
-    check_replaceable(path, path / METADATA)
+    check_replaceable(path, path / METADATA, FORMAT)
     tokenizer = _tokenizer(preprocessor, tokenizer)
     tokens = served = examples
     if preprocessor is not None:
@@ -124,7 +125,7 @@ def saved_model(  # noqa: PLR0913 - What the file is, and what it is held to.
             expected,
             options,
             tokenizer,
-            format="saved_model",
+            format=FORMAT,
             quantization=None,
             sequence_length=getattr(preprocessor, "sequence_length", None),
             vocabulary_files=save_vocabulary(tokenizer, extra),

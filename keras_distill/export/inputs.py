@@ -103,6 +103,9 @@ def read_inputs(student, examples):
 
     Returns:
         An `Inputs`.
+
+    Raises:
+        ValueError: a name cannot be in the signature of a file.
     """
     symbolic = symbolic_inputs(student)
     if symbolic is None:
@@ -117,7 +120,7 @@ def read_inputs(student, examples):
         Input(name, tuple(x.shape[1:]), _exported(x.dtype), x.dtype)
         for name, x in named.items()
     ]
-    return Inputs(tuple(specs), structure)
+    return _checked(Inputs(tuple(specs), structure))
 
 
 def _inputs_of_examples(examples):
@@ -132,7 +135,19 @@ def _inputs_of_examples(examples):
             shape = (None, *shape[1:])
         model_dtype = "bool" if array.dtype == bool else exported
         specs.append(Input(name, shape, exported, model_dtype))
-    return Inputs(tuple(specs), structure)
+    return _checked(Inputs(tuple(specs), structure))
+
+
+def _checked(inputs):
+    """The inputs, if a signature of TensorFlow can have their names."""
+    wrong = [name for name in inputs.names if not name.isidentifier()]
+    if wrong:
+        raise ValueError(
+            "The inputs of a student must have names of letters, digits and "
+            f"underscores, as arguments in Python. Received: {wrong}. Build "
+            "it with other names, as in `keras.Input((8,), name='tokens')`"
+        )
+    return inputs
 
 
 def _exported(dtype):

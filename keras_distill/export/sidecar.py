@@ -10,9 +10,24 @@ from keras_distill._files import put_in_place
 from keras_distill._files import read_json
 
 
-def check_replaceable(path, metadata_path):
-    """Raises `FileExistsError` if `path` holds anything but an export."""
-    if not path.exists() or metadata_path.exists():
+def check_replaceable(path, metadata_path, form):
+    """Raises `FileExistsError` if `path` holds anything but such an export.
+
+    Args:
+        path: Path of the file or folder that is to be written.
+        metadata_path: Path of what is told of it.
+        form: String, the `format` that is told there.
+    """
+    if metadata_path.exists():
+        told = read_json(metadata_path).get("format")
+        if told == form:
+            return
+        raise FileExistsError(
+            "Exports in one folder must differ in more than the ending, after "
+            f"which {metadata_path.name} is not named. Choose another `path`. "
+            f"Received: path={str(path)!r}, beside an export as {told}"
+        )
+    if not path.exists():
         return
     if path.is_dir() and not any(path.iterdir()):
         return

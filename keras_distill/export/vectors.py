@@ -21,6 +21,7 @@ from keras_distill.export.sidecar import save_vocabulary
 from keras_distill.export.student_checks import check_examples
 from keras_distill.export.student_checks import check_student
 
+FORMAT = "npz"
 ENDING = ".npz"
 QUANTIZATIONS = (None, "float16")
 WEIGHTS = ("table", "projection", "bias")
@@ -85,7 +86,7 @@ def vectors(
         )
     check_student(student)
     check_examples(examples)
-    check_replaceable(path, metadata_path)
+    check_replaceable(path, metadata_path, FORMAT)
     held = _arrays(student)
     inputs = read_inputs(student, examples)
     arrays = inputs.arrays(examples)
@@ -112,7 +113,7 @@ def vectors(
             expected,
             options,
             tokenizer,
-            format="npz",
+            format=FORMAT,
             quantization=quantization,
             sequence_length=None,
             vocabulary_files=save_vocabulary(
