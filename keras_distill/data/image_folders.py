@@ -63,22 +63,24 @@ def part_folders(path):
             )
         if held:
             found[part] = held[0]
-    if "train" in found:
-        return found
-    parts = [p for p in folders if _is_like_a_part(p)]
-    if parts:
-        raise ValueError(
-            "Folders of the parts must be called train, and perhaps dev (val) "
-            f"and test. Received: {some([p.name for p in parts])} in "
-            f"{shown_path(path)}. Rename them"
-        )
-    return {}
+    return found if "train" in found else {}
 
 
 def _shown_folders(path):
     return sorted(
         p for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")
     )
+
+
+def _check_names(path):
+    """Raises `ValueError` for parts that are called otherwise."""
+    parts = [p.name for p in _shown_folders(path) if _is_like_a_part(p)]
+    if parts:
+        raise ValueError(
+            "Folders of the parts must be called train, and perhaps dev (val) "
+            f"and test. Received: {some(parts)} in {shown_path(path)}. Rename "
+            "them"
+        )
 
 
 def _is_like_a_part(folder):
@@ -101,7 +103,10 @@ def from_folder(path, size=None):
         ValueError: There are no images, one cannot be read, they differ in
             size, or a class is not in train.
     """
-    parts = part_folders(path) or {"train": path}
+    parts = part_folders(path)
+    if not parts:
+        _check_names(path)
+        parts = {"train": path}
     rows, left_out, loose, first, known = {}, [], [], None, None
     for part, folder in parts.items():
         files, labels = [], []
