@@ -107,8 +107,9 @@ class Backup(keras.callbacks.Callback):
         }
         write_sealed(self._file(number, "json"), held)
         # Later ones are damaged, or training would have gone on from there.
-        kept = sorted(n for n in self._numbers() if n <= number)[-KEPT:]
-        for old in {*self._numbers()} - {*kept}:
+        numbers = sorted(self._numbers())
+        kept = [n for n in numbers if n <= number][-KEPT:]
+        for old in {*numbers} - {*kept}:
             for suffix in ("json", "weights.h5"):
                 self._file(old, suffix).unlink(missing_ok=True)
 

@@ -14,8 +14,11 @@ from keras_distill.data.tfds_source import split_names
 # What the parts are called in `.npz` files.
 ENDINGS = {"train": ("train",), "dev": ("dev", "val"), "test": ("test",)}
 CHANNELS = (1, 3)
-# What numpy raises for a file that is damaged, or none.
-BROKEN = ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error
+# What numpy raises for a file that is damaged, or of one array, `.npy`.
+BROKEN = (
+    *(ValueError, OSError, EOFError, TypeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 def from_digits():
@@ -42,7 +45,7 @@ def from_arrays(path):
     try:
         with open(path, "rb") as file, np.load(file) as held:
             arrays = dict(held)
-    except (*BROKEN, TypeError) as error:  # A type: of .npy, one array.
+    except BROKEN as error:
         raise ValueError(
             "Arrays of images must be an .npz file, as `numpy.savez` writes "
             f"it, without objects. Received: {shown_path(path)} ({error})"

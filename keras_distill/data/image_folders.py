@@ -38,10 +38,7 @@ def class_folders(path):
 def _holds_images(folder):
     """Whether there is an image right in a folder that can be looked into."""
     try:
-        return any(
-            p.suffix.lower() in SUFFIXES and not p.name.startswith(".")
-            for p in folder.iterdir()
-        )
+        return any(map(_is_image, folder.iterdir()))
     except OSError:
         return False
 

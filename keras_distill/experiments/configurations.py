@@ -46,10 +46,10 @@ def configuration(value):
     >>> configuration(make) == configuration(functools.partial(min, 4))
     False
     """
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)  # JSON has no word for numbers that are none.
     if value is None or isinstance(value, PLAIN):
-        # JSON has no word for numbers that are none.
-        is_number = not isinstance(value, float) or math.isfinite(value)
-        return value if is_number else repr(value)
+        return value
     if id(value) in _within:
         return {"within": len(_within) - _within.index(id(value))}
     _within.append(id(value))

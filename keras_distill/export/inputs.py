@@ -30,10 +30,23 @@ class Inputs:
     Args:
         specs: Tuple of `Input`.
         structure: `"dict"`, `"list"` or `"tensor"`.
+
+    Raises:
+        ValueError: a name cannot be in the signature of a file.
     """
 
     specs: tuple
     structure: str
+
+    def __post_init__(self):
+        wrong = [name for name in self.names if not name.isidentifier()]
+        if wrong:
+            raise ValueError(
+                "The inputs of a student must have names of letters, digits "
+                f"and underscores, as arguments in Python. Received: {wrong}. "
+                "Build it with other names, as in `keras.Input((8,), "
+                "name='tokens')`"
+            )
 
     @property
     def names(self):
@@ -120,7 +133,7 @@ def read_inputs(student, examples):
         Input(name, tuple(x.shape[1:]), _exported(x.dtype), x.dtype)
         for name, x in named.items()
     ]
-    return _checked(Inputs(tuple(specs), structure))
+    return Inputs(tuple(specs), structure)
 
 
 def _inputs_of_examples(examples):
@@ -135,19 +148,7 @@ def _inputs_of_examples(examples):
             shape = (None, *shape[1:])
         model_dtype = "bool" if array.dtype == bool else exported
         specs.append(Input(name, shape, exported, model_dtype))
-    return _checked(Inputs(tuple(specs), structure))
-
-
-def _checked(inputs):
-    """The inputs, if a signature of TensorFlow can have their names."""
-    wrong = [name for name in inputs.names if not name.isidentifier()]
-    if wrong:
-        raise ValueError(
-            "The inputs of a student must have names of letters, digits and "
-            f"underscores, as arguments in Python. Received: {wrong}. Build "
-            "it with other names, as in `keras.Input((8,), name='tokens')`"
-        )
-    return inputs
+    return Inputs(tuple(specs), structure)
 
 
 def _exported(dtype):

@@ -84,11 +84,10 @@ def search(  # noqa: PLR0913 - What is asked for, and how it is got.
     _check_readable(data, kind in costs.MEASURED or steps > 1)
     values_of = _importance(importance, data, freeze, steps)
     cost = costs.of_kind(kind, model, data)
-    whole, limit = _limits(model, cost, kind, asked, freeze, least)
+    whole, limit, groups = _limits(model, cost, kind, asked, freeze, least)
     given = importance if isinstance(importance, dict) else {}
     settings = [repr((kind, asked, steps, least, *sorted(freeze), *given))]
     kept = _Kept(folder, [*settings, *given.values()], model)
-    groups = graph.structure(model, freeze).groups
     progress = keras.utils.Progbar(
         steps, verbose=verbose, stateful_metrics=[kind], unit_name="cut"
     )
@@ -96,10 +95,8 @@ def search(  # noqa: PLR0913 - What is asked for, and how it is got.
         smaller = kept.load(step)
         if smaller is None:
             values = values_of(model)
-            # Of the whole model's: rounded up in each step, shares of what
-            # the step before has left would end above the budget.
-            stay = _stay(groups, least ** (step / steps))
-            cuts = _Cuts(model, values, cost.counted, freeze, stay)
+            share = least ** (step / steps)
+            cuts = _Cuts(model, values, cost.counted, freeze, share, groups)
             # Powers are rounded, the budget itself is not.
             most = max(limit, whole * min(1, limit / whole) ** (step / steps))
             count, left = cost.within(cuts, most)
@@ -113,14 +110,22 @@ def search(  # noqa: PLR0913 - What is asked for, and how it is got.
 
 
 class _Cuts:
-    """The cuts of a model, from none to the most, in one order of units."""
+    """The cuts of a model, from none to the most, in one order of units.
 
-    def __init__(self, model, values, cost, freeze, stay):
+    `share` of each group stays, of those of the whole model if they are given:
+    rounded up in each step, shares of what the step before has left would end
+    above the budget.
+    """
+
+    def __init__(self, model, values, cost, freeze, share, groups=None):
         self._model, self._freeze = model, freeze
         self._found = graph.structure(model, freeze)
+        self.groups = self._found.groups
+        whole = (groups or self.groups).items()
+        stay = {name: group.count(share) for name, group in whole}
         values = {
             name: cutting.checked_values(group, values)
-            for name, group in self._found.groups.items()
+            for name, group in self.groups.items()
         }
         self._order, self.costs = budgets.removals(
             model, self._found, values, cost, stay
@@ -140,11 +145,6 @@ class _Cuts:
         return cutting.cut(self._model, self.plan(count), self._freeze)
 
 
-def _stay(groups, share):
-    """Dict from names of groups to how many units a share of them is."""
-    return {name: group.count(share) for name, group in groups.items()}
-
-
 def check_reachable(model, budget, data=None, freeze=(), least=0.1):
     """Raises `ValueError` if `search` could not reach a budget.
 
@@ -161,11 +161,10 @@ def check_reachable(model, budget, data=None, freeze=(), least=0.1):
 
 
 def _limits(model, cost, kind, most, freeze, least):
-    """What a whole model takes, and the most that it may take in the end."""
+    """What a model takes, the most that it may in the end, its groups."""
     # Units of the same groups cost the same, whichever they are.
     values = importances.importance(model, method="weight", freeze=freeze)
-    stay = _stay(graph.structure(model, freeze).groups, least)
-    cuts = _Cuts(model, values, cost.counted, freeze, stay)
+    cuts = _Cuts(model, values, cost.counted, freeze, least)
     whole, reached = cost.of(cuts, 0), cost.of(cuts, len(cuts) - 1)
     most *= whole if costs.is_share(kind, most) else 1
     if reached > most:
@@ -174,7 +173,7 @@ def _limits(model, cost, kind, most, freeze, least):
             "least with these groups, their `least` share, and what stays "
             f"frozen. Received: {most:,.6g}"
         )
-    return whole, most
+    return whole, most, cuts.groups
 
 
 def _importance(importance, data, freeze, steps):

@@ -2,6 +2,7 @@
 
 import json
 
+from keras_distill.experiments.report import exported
 from keras_distill.experiments.report import tables
 from keras_distill.experiments.report.entries import TEACHER
 from keras_distill.export.card import model_card
@@ -34,14 +35,14 @@ def write(found, task, folder):
         if name == TEACHER:
             continue
         rows = [row for row in found["rows"] if row["student"] == name]
-        shipped = next(row for row in rows if row["arm"] == entry["arm"])
+        shipped, position = exported.shipped(found, name)
         told = next(v for v in found["verdicts"] if v["student"] == name)
         sections = {
-            "What it is": _purpose(found, name, shipped, entry),
+            "What it is": _purpose(found, name, shipped, position),
             "Data": _data(found["task"], task.noun),
             "Teacher": _teacher(found["teacher"], task.measure),
-            "Training": _training(found, name, shipped, entry),
-            "Metrics": _metrics(found, rows, told, entry),
+            "Training": _training(found, name, shipped, position),
+            "Metrics": _metrics(found, rows, shipped, told, entry),
             "Limits": limits(shipped["ece"]["mean"], task),
             "How to repeat": repeat(found["settings"], found["environment"]),
         }
@@ -103,7 +104,7 @@ def repeat(settings, environment):
     )
 
 
-def _purpose(found, name, row, entry):
+def _purpose(found, name, row, position):
     names = [*map(str, found["task"]["label_names"])]
     told = "; ".join([", ".join(names), found["task"]["measure"]][not names :])
     how = (
@@ -112,7 +113,7 @@ def _purpose(found, name, row, entry):
         else f"learnt from {row['learns_from']}, which did best on dev"
     )
     # The linear part may stand beside the network of one seed alone.
-    weights = row["parameters_by_seed"][row["seeds"].index(entry["seed"])]
+    weights = row["parameters_by_seed"][position]
     return escape(
         f"A model of {found['task']['noun']}s ({told}), "
         f"{weights:,} weights: the student “{name}”, {how}. Made by "
@@ -130,10 +131,9 @@ def _data(task, noun):
     return tables.listed(told)
 
 
-def _training(found, name, row, entry):
+def _training(found, name, row, position):
     noun = found["task"]["noun"]
     options = found["students"][name]
-    position = row["seeds"].index(entry["seed"])
     part = row["linear_parts"][position]
     beside = f" {BESIDE} ({part:.2g} to 1 of the network's)." if part else ""
     return escape(
@@ -141,14 +141,13 @@ def _training(found, name, row, entry):
         f"{tables.count(row['labels'], found['task']['label_noun'])}, "
         f"{row['texts']:,} {noun}s; {row['steps']:,} steps of "
         f"{options['batch_size']} {noun}s, Adam, learning rate "
-        f"{options['learning_rate']:g}. Seed {entry['seed']}, epoch "
+        f"{options['learning_rate']:g}. Seed {row['seeds'][position]}, epoch "
         f"{row['best_epochs'][position]} of {options['epochs']}, the best on "
         f"dev.{beside}"
     )
 
 
-def _metrics(found, rows, told, entry):
-    shipped = next(row for row in rows if row["arm"] == entry["arm"])
+def _metrics(found, rows, shipped, told, entry):
     at = [s for s in shipped["seeds"] if str(s) not in shipped["failed"]]
     details = shipped["details"][at.index(entry["seed"])]
     lines = [

@@ -6,6 +6,25 @@ from keras_distill.experiments.exports import size
 COLUMNS = ("File", "Size", "Latency ms", "Test %", "As in Keras %")
 
 
+def shipped(found, student):
+    """What is exported of a student.
+
+    Args:
+        found: Dict, from `report.build`.
+        student: String.
+
+    Returns:
+        Pair of its row and the place of its seed in the lists of the row.
+    """
+    entry = found["exports"][student]
+    row = next(
+        row
+        for row in found["rows"]
+        if (row["student"], row["arm"]) == (student, entry["arm"])
+    )
+    return row, row["seeds"].index(entry["seed"])
+
+
 def measured(found, row):
     """The file whose size and latency are told of a row, None without one.
 
@@ -22,14 +41,9 @@ def measured(found, row):
     export = found["exports"].get(row["student"])
     if export is None:
         return None
-    shipped = next(
-        other
-        for other in found["rows"]
-        if (other["student"], other["arm"]) == (row["student"], export["arm"])
-    )
-    position = shipped["seeds"].index(export["seed"])
-    weights = shipped["parameters_by_seed"][position]
-    same = row is shipped or {*row["parameters_by_seed"]} == {weights}
+    other, position = shipped(found, row["student"])
+    weights = other["parameters_by_seed"][position]
+    same = row is other or {*row["parameters_by_seed"]} == {weights}
     return main_file(export["files"]) if same else None
 
 
