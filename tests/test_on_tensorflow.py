@@ -6,6 +6,7 @@ import sys
 
 import keras
 import pytest
+import tiny_text
 
 from keras_distill._watcher import Watcher
 from keras_distill.experiments import exports
@@ -86,9 +87,10 @@ def test_ship_tells_why_there_are_no_files(model, folder, monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     monkeypatch.setattr(sys, "executable", "/bin/false")
     screen, teacher = Screen(), Teacher({"train": []}, model)
-    assert exports.ship({}, None, teacher, folder, screen) == {}
+    task = tiny_text.task()
+    assert exports.ship({}, task, teacher, folder, screen) == {}
     assert screen.lines[0].startswith("export: on TensorFlow")
     assert screen.lines[1].startswith("not exported: its process ended with 1")
     assert "Load a `student.keras`" in screen.lines[1]
-    assert exports.ship({}, None, Teacher({"train": []}), folder, screen) == {}
+    assert exports.ship({}, task, Teacher({"train": []}), folder, screen) == {}
     assert len(screen.lines) == 2  # Nothing to export, nothing to tell.
