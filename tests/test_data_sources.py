@@ -131,6 +131,8 @@ def test_unlabelled_rows_stay_in_train(folder):
     splits = data.load(folder)
     assert splits.train.labels[-100:].tolist() == [-1] * 100
     assert splits.label_names == ["no", "yes"]
+    (note,) = splits.notes
+    assert note.startswith("100 of 300 train texts have no label (empty, or")
     (folder / "test.tsv").unlink()
     assert data.load(folder).train.labels.tolist().count(-1) == 100
 

@@ -95,6 +95,36 @@ def test_weights_alone_lose_nothing_else(tmp_path):
     assert plain.max_difference > 10 * report.max_difference
 
 
+@pytest.mark.parametrize(
+    ("shape", "separable", "transposed"),
+    [
+        ((12, 8), layers.SeparableConv1D, layers.Conv1DTranspose),
+        ((8, 8, 3), layers.SeparableConv2D, layers.Conv2DTranspose),
+    ],
+)
+def test_separable_and_transposed_kernels(
+    tmp_path, shape, separable, transposed
+):
+    """Each of their units has a scale, as the file has."""
+    student = keras.Sequential(
+        [
+            keras.Input(shape, name="x"),
+            separable(16, 3, activation="relu"),
+            transposed(12, 3, strides=2, activation="relu"),
+            layers.Flatten(),
+            layers.Dense(4),
+        ]
+    )
+    for variable in student.trainable_variables:  # Scales that differ.
+        factors = RNG.uniform(0.2, 5, variable.shape[-1])
+        variable.assign(variable * factors)
+    rows = {"x": RNG.normal(size=(16, *shape)).astype("float32")}
+    aware = QuantizationAware(student)
+    report = export(aware, tmp_path / "aware.tflite", examples=rows)
+    plain = export(student, tmp_path / "b.tflite", "int8_weights", rows)
+    assert plain.max_difference > 1000 * report.max_difference
+
+
 @pytest.mark.parametrize("make", MODELS)
 def test_files_of_int4_students(tmp_path, make):
     aware = QuantizationAware(make(), "int4")

@@ -228,6 +228,16 @@ def test_a_text_without_tokens_is_matched_by_nothing(texts):
     assert np.isfinite(found).all()
 
 
+@pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
+def test_a_token_of_zeros_is_matched_by_nothing_in_half_precision(dtype):
+    model = students.text_cnn(3, (20, 6), filters=4, dtype=dtype)
+    table = model.get_layer("token_embedding").embeddings
+    table.assign(keras.ops.where(np.arange(20)[:, None] == 5, 0.0, table))
+    student = students.siamese(model, (START, END))
+    rows = row([9, 5, 7], [8, 9, 6, 6], separators=1)
+    assert np.isfinite(np.asarray(student(rows), "float32")).all()
+
+
 def test_both_texts_train_one_set_of_weights():
     model = kinds()["text_cnn"]
     student = students.siamese(model, (START, END))

@@ -450,6 +450,20 @@ def test_quantised_and_adapted_layers_stay():
         assert list(groups_of(model)) == ["b"]
 
 
+def test_adapted_layers_in_a_layer_stay_and_are_told():
+    for change in ("quantize", "enable_lora"):
+        x = inputs = keras.Input((6, 16))
+        attention = layers.MultiHeadAttention(4, 4, name="attention")
+        x = layers.Dense(8, name="a")(layers.Flatten()(attention(x, x)))
+        model = keras.Model(inputs, layers.Dense(3)(x))
+        inside = attention.output_dense
+        getattr(inside, change)("int8" if change == "quantize" else 2)
+        found = pruning.structure(model)
+        assert "attention_output: " in found.frozen["attention"]
+        with pytest.raises(ValueError, match="'attention' cannot be made"):
+            pruning.prune(model, keep=0.5, importance={"a": np.arange(8)})
+
+
 # Importance.
 
 
@@ -832,6 +846,7 @@ class Subclassed(keras.Model):
         ({"keep": 0}, "`keep` must be above 0"),
         ({"keep": 1.5}, "must be between 0 and 1"),
         ({"keep": {"b": 0.5}}, r"no group 'b'\. There are \['a'\]"),
+        ({"importance": "random"}, "must be a dict from groups to arrays"),
         ({"importance": {}}, "must hold an array for each group"),
         ({"importance": {"a": [1, 2]}}, "must hold 3 finite numbers"),
         ({"importance": {"a": [1, 2, np.nan]}}, "must hold 3 finite numbers"),

@@ -120,6 +120,17 @@ def test_it_trains_and_loses_tokens_as_others_do():
     smaller.fit(np.ones((4, 6), "int32"), np.ones((4, 3)), verbose=0)
 
 
+def test_a_table_that_gives_the_logits_is_told():
+    ids = keras.Input((6,), dtype="int32")
+    table = layers.ReversibleEmbedding(20, 8, name="table")
+    x = layers.Dense(8, name="hidden")(table(ids))
+    model = keras.Model(ids, table(x, reverse=True))
+    with pytest.raises(ValueError, match="must not name a table that gives"):
+        pruning.low_rank(model, {"table": 4})
+    narrow = pruning.low_rank(model, {"hidden": 8})
+    np.testing.assert_allclose(outputs(narrow), outputs(model), atol=1e-5)
+
+
 def test_weights_that_are_no_numbers_are_told():
     model = functional()
     model.get_layer("table").set_weights([np.full((20, 8), np.nan)])

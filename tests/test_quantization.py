@@ -325,6 +325,10 @@ def recurrent():
     return keras.Sequential([keras.Input((5, 3)), layers.LSTM(4)])
 
 
+def separable():
+    return keras.Sequential([keras.Input((5, 3)), layers.SeparableConv1D(4, 3)])
+
+
 def quantised():
     model = dense()
     model.layers[0].quantize("int8")
@@ -344,6 +348,7 @@ def quantised():
             "goes with `weights='int8'`",
         ),
         (recurrent, {"activations": "int8"}, "recurrent layers"),
+        (separable, {"activations": "int8"}, "separable convolutions"),
         (quantised, {}, "plain weights"),
         (lambda: QuantizationAware(dense()), {}, "under rounding already"),
         (

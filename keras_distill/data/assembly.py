@@ -39,6 +39,7 @@ def assemble(rows, columns, names, notes, kind):
         )
     if kind.needs_labels:
         _check_parts(rows)
+        notes += _without_label(rows["train"], kind)
     parts = {}
     for part in PARTS:
         items = [item for item, _ in rows[part]]
@@ -65,6 +66,18 @@ def _take(rows, bounds, kind):
     found = list(itertools.compress(rows, taken))
     rest = list(itertools.compress(rows, stays))
     return rest, found, len(rows) - len(rest) - len(found)
+
+
+def _without_label(rows, kind):
+    """A note on how many rows have none, told because -1 may mean a class."""
+    count = sum(label is None for _, label in rows)
+    if not count:
+        return []
+    fields = " (empty, or -1)" if kind.of_classes else ""
+    return [
+        f"{count:,} of {len(rows):,} train {kind.noun}s have no label{fields}: "
+        "the student learns there from the teacher alone"
+    ]
 
 
 def _check_parts(rows):

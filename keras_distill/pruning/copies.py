@@ -8,6 +8,13 @@ from keras_distill.pruning import graph
 KERAS_HUB = keras_hub.models.Backbone, keras_hub.models.Task
 
 
+def _cannot_be_made_again(layer, reason):
+    return (
+        f"Layer {layer.name!r} cannot be made again from its configuration "
+        f"({reason})"
+    )
+
+
 class Copy:
     """Copies models, each of their layers once, wherever it is called.
 
@@ -58,9 +65,9 @@ class Copy:
         except (AttributeError, TypeError) as error:
             # KerasHub's Llama gives none, its Qwen3 one without `head_dim`.
             raise ValueError(
-                f"Layer {layer.name!r} cannot be made again from its "
-                f"configuration ({error}). Cut all layers of its kind alike, "
-                "and nothing else, so that one of the whole model says it"
+                f"{_cannot_be_made_again(layer, error)}. Cut all layers of "
+                "its kind alike, and nothing else, so that one of the whole "
+                "model says it"
             ) from error
 
     def _is_entered(self, layer):
@@ -132,8 +139,17 @@ class Copy:
 
     def give_weights(self, layer, copy):
         """Gives a copy of a layer its weights."""
-        for old, new in zip(layer.weights, copy.weights, strict=True):
-            new.assign(self.value(old, new))
+        try:
+            for old, new in zip(layer.weights, copy.weights, strict=True):
+                new.assign(self.value(old, new))
+        except ValueError as error:
+            # What LoRA or `quantize` did to a layer inside is in none of
+            # Keras' configurations.
+            raise ValueError(
+                f"{_cannot_be_made_again(layer, 'it has other weights')}. "
+                "Merge the LoRA weights of the layers inside, and quantise "
+                "after the cut"
+            ) from error
 
     def value(self, old, new):
         """What a weight of a copy starts as."""

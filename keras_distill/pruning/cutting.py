@@ -270,6 +270,12 @@ def _best(group, share, importance):
 
 def checked_values(group, importance):
     """The importance of a group's units, float64 `[size]`."""
+    if not isinstance(importance, dict):
+        raise ValueError(
+            "`importance` must be a dict from groups to arrays, as "
+            "`kd.pruning.importance(model, data, method=...)` gives it. "
+            f"Received: {importance!r}"
+        )
     if group.name not in importance:
         raise ValueError(
             "`importance` must hold an array for each group. Received: none "

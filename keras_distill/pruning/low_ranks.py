@@ -36,7 +36,7 @@ def low_rank(model, rank):
 
     Raises:
         ValueError: The model has no graph, or no such layer; a rank or a share
-            is wrong.
+            is wrong; a table also gives the logits.
 
     Example:
 
@@ -77,6 +77,18 @@ class _Factorised(Copy):
     def parts(self, copy):
         before = self._narrow.get(id(copy))
         return [copy] if before is None else [before, copy]
+
+    def _call(self, copy, *args, **kwargs):
+        if kwargs.get("reverse") and id(copy) in self._narrow:
+            # Its transpose would be the two layers' transposes, the other way
+            # round, and no layer of Keras has a transposed dense one.
+            raise ValueError(
+                "`rank` must not name a table that gives the logits, too. "
+                f"Received: rank[{copy.name!r}]. Make the other layers "
+                "narrower, or the vocabulary smaller: "
+                "`kd.pruning.vocabulary`"
+            )
+        return super()._call(copy, *args, **kwargs)
 
     def changed(self, layer, config):
         if type(layer) not in KINDS or layer.quantization_mode is not None:

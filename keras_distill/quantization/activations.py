@@ -9,6 +9,7 @@ from keras_distill._backend import graph_nodes
 from keras_distill._backend import nested_layers
 from keras_distill._backend import symbolic_inputs
 from keras_distill._layers import CELLS
+from keras_distill.quantization.kernels import SEPARABLE
 from keras_distill.quantization.kernels import TABLES
 
 # What an integer kernel does in the same step as the layer before it.
@@ -52,7 +53,8 @@ def places(model, kernels):
         `"apart"`, attention that is to have a layer for that.
 
     Raises:
-        ValueError: The model has recurrent layers, whose loops have no ranges.
+        ValueError: The model has recurrent layers, whose loops have no ranges,
+            or separable convolutions.
     """
     fused = _fused(model)
     found = {}
@@ -62,6 +64,13 @@ def places(model, kernels):
             raise ValueError(
                 "`activations` must be None for a student with recurrent "
                 "layers: LiteRT cannot round what is inside their loops. "
+                f"Received: layer {layer.name!r}"
+            )
+        if isinstance(layer, SEPARABLE):
+            raise ValueError(
+                "`activations` must be None for a student with separable "
+                "convolutions: what their two steps have between them has no "
+                "range here. Make it of DepthwiseConv and Conv layers. "
                 f"Received: layer {layer.name!r}"
             )
         if not isinstance(layer, TABLES):

@@ -57,8 +57,8 @@ class QuantizationAware(keras.Model):
             no output, and what nothing but floats read has `"units"`, or none.
 
     Raises:
-        ValueError: If nothing can be rounded, a layer is quantised already or
-            recurrent with activations, or an argument is wrong.
+        ValueError: If nothing can be rounded, a layer is quantised already, or
+            with activations recurrent or separable, or an argument is wrong.
 
     Example:
 

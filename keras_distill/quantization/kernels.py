@@ -22,6 +22,11 @@ TABLES = (
 )
 CONVOLUTIONS = layers.Conv1D, layers.Conv2D, layers.Conv3D
 DEPTHWISE = layers.DepthwiseConv1D, layers.DepthwiseConv2D
+SEPARABLE = layers.SeparableConv1D, layers.SeparableConv2D
+TRANSPOSED = (
+    *(layers.Conv1DTranspose, layers.Conv2DTranspose),
+    layers.Conv3DTranspose,
+)
 
 
 def _inputs(layer, weight):
@@ -34,6 +39,12 @@ def _positions(layer, weight):
     """All axes of a depthwise kernel but the channels and their multiples."""
     del layer
     return tuple(range(len(weight.shape) - 2))
+
+
+def _but_outputs(layer, weight):
+    """All axes of a transposed kernel but the last but one, its outputs."""
+    del layer
+    return (*range(len(weight.shape) - 2), len(weight.shape) - 1)
 
 
 def _columns(layer, weight):
@@ -56,6 +67,8 @@ WEIGHTS = (
     (TABLES, {"embeddings": _columns}),
     (layers.EinsumDense, {"kernel": _contracted}),
     (layers.Dense, {"kernel": _inputs}),
+    (SEPARABLE, {"depthwise_kernel": _positions, "pointwise_kernel": _inputs}),
+    (TRANSPOSED, {"kernel": _but_outputs}),
     (CONVOLUTIONS, {"kernel": _inputs}),
     (DEPTHWISE, {"kernel": _positions}),
     (CELLS, {"kernel": _inputs, "recurrent_kernel": _inputs}),

@@ -93,7 +93,9 @@ def _matched(tokens, masks, dtype):
     dense = functools.partial(keras.layers.Dense, dtype=dtype)
     width = tokens.shape[-1]
     turned = dense(width, use_bias=False, name="match")(tokens)
-    turned = keras.layers.UnitNormalization(dtype=dtype)(turned)
+    # A row of zeros is divided by 1e-12, which is 0 in float16.
+    wide = keras.backend.result_type(dtype.compute_dtype, "float32")
+    turned = keras.layers.UnitNormalization(dtype=wide)(turned)
     cosines = ops.matmul(turned, ops.transpose(turned, (0, 2, 1)))
     weights = dense(WEIGHINGS, name="importance")(tokens)
     masks = [ops.cast(mask, cosines.dtype) for mask in masks]

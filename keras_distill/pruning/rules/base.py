@@ -13,7 +13,7 @@ import math
 import keras
 import numpy as np
 
-from keras_distill._backend.adapters import has_adapters
+from keras_distill._layers import adapted_layer
 
 # Functions of one value at a time: of a unit without weights they make the
 # same for every text, or image, and of others nothing changes.
@@ -113,11 +113,20 @@ def read(layer, units, inputs):
     key = key_of(layer)
     if key not in _RULES:
         raise NotUnderstood(f"no rule for {type(layer).__name__}")
-    if getattr(layer, "quantization_mode", None) is not None:
-        raise NotUnderstood("quantised weights")
-    if has_adapters(layer):
-        raise NotUnderstood("LoRA: merge it first")
+    if isinstance(layer, keras.Layer):
+        _check_weights(layer)
     return _RULES[key](layer, units, inputs)
+
+
+def _check_weights(layer):
+    """Raises `NotUnderstood` unless all weights, also inside, are its own."""
+    adapted = adapted_layer(layer)
+    if adapted is None:
+        return
+    where = "" if adapted is layer else f"{adapted.name}: "
+    if adapted.quantization_mode:
+        raise NotUnderstood(f"{where}quantised weights")
+    raise NotUnderstood(f"{where}LoRA: merge it first")
 
 
 def one_of(inputs):

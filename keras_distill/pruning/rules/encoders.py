@@ -3,7 +3,6 @@
 import keras_hub
 
 from keras_distill._backend import child_layers
-from keras_distill._layers import adapted_layer
 from keras_distill.pruning.rules.base import NotUnderstood
 from keras_distill.pruning.rules.base import Reading
 from keras_distill.pruning.rules.base import Weight
@@ -38,9 +37,6 @@ def transformer_layer(layer, units, inputs):
     first, last = children[FIRST], children[LAST]
     opened = [first, *(children[name] for name in (GATE,) if name in children)]
     check_activation(layer)
-    adapted = adapted_layer(layer)
-    if adapted is not None:
-        raise NotUnderstood(f"{adapted.name}: quantised, or LoRA")
     for held in inputs:
         units.freeze(held.units, f"{layer.name}: normalised over all units")
     between = units.of_layer(layer, layer.intermediate_dim, part="intermediate")
