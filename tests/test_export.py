@@ -173,6 +173,24 @@ def test_litert_of_any_length(name, request, tmp_path):
         )
 
 
+def test_a_stated_length_is_that_of_texts(tmp_path):
+    """A row of numbers beside the tokens is as long as it is."""
+    tokens = keras.Input((None,), dtype="int32", name="token_ids")
+    numbers = keras.Input((3,), name="numbers")
+    mean = keras.layers.GlobalAveragePooling1D()
+    read = mean(keras.layers.Embedding(20, 4)(tokens))
+    both = keras.layers.Concatenate()([read, numbers])
+    student = keras.Model([tokens, numbers], keras.layers.Dense(2)(both))
+    rows = {
+        "token_ids": np.arange(32).reshape(4, 8) % 20,
+        "numbers": np.eye(4, 3, dtype="float32"),
+    }
+    path = tmp_path / "student.tflite"
+    export.litert(student, path, examples=rows, sequence_length=8)
+    with pytest.raises(ValueError, match="sequence_length=3, .*'token_ids'"):
+        export.litert(student, path, examples=rows, sequence_length=3)
+
+
 @pytest.mark.large
 @pytest.mark.parametrize("length", ["examples", None])
 @pytest.mark.filterwarnings("ignore:Attention bears")

@@ -199,12 +199,16 @@ def _shapes(inputs, arrays, sequence_length):
         check_choice("sequence_length", sequence_length, ("examples",))
     elif sequence_length is not None:
         check_integer("sequence_length", sequence_length, minimum=1)
+    # Beside texts a model may read so many numbers of another kind.
+    free = [spec.name for spec in inputs.specs if spec.shape[:1] == (None,)]
+    of_texts = free or [spec.name for spec in inputs.specs]
+    is_stated = sequence_length not in (None, "examples")
     shapes = {}
     for spec in inputs.specs:
-        shape = arrays[spec.name].shape[1:]
-        if sequence_length is None:
-            shape = spec.shape
-        elif sequence_length != "examples" and shape[:1] != (sequence_length,):
+        found = arrays[spec.name].shape[1:]
+        shape = spec.shape if sequence_length is None else found
+        is_checked = is_stated and spec.name in of_texts
+        if is_checked and shape[:1] != (sequence_length,):
             raise ValueError(
                 "`sequence_length` must be the length of `examples`, which "
                 "the file is tested on. Pad or cut them. Received: "
