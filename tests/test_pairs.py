@@ -112,6 +112,28 @@ def test_a_row_holds_both_texts(task):
     assert len(task.encoded["transfer"]) == 4
 
 
+def test_families_part_the_texts_as_they_were_trained():
+    """RoBERTa has two separators between them, and no segments."""
+    splits = data.TextSplits(
+        part(24, 0), part(10, 1), part(12, 2), ["other", "same"]
+    )
+    layer = tiny_text.roberta("abcdefghijklmnopqrstuvwxyz", 32)
+    inputs = (
+        kd.tasks.PairClassification.from_texts(splits, layer)
+        .encoded["train"]
+        .inputs
+    )
+    assert sorted(inputs) == ["padding_mask", "token_ids"]
+    for ids, sides in zip(inputs["token_ids"], pairs(24)[0]):
+        tokens = [layer.tokenizer.id_to_token(int(i)) for i in ids]
+        said = "".join(t for t in tokens if t not in {"<s>", "</s>", "<pad>"})
+        assert said.replace("Ġ", " ") == "".join(sides)
+        ends = [i for i, token in enumerate(tokens) if token == "</s>"]
+        assert tokens[0] == "<s>"
+        assert ends[1] == ends[0] + 1
+        assert ends[2] == tokens.index("<pad>") - 1
+
+
 def test_variations_change_one_side_or_mix_the_pairs():
     held = [(f"{a} one two three", f"four five six {a}") for a in SIDES]
     dev = [(held[0][0], held[1][1])]

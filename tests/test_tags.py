@@ -3,7 +3,6 @@
 import json
 
 import keras
-import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -103,22 +102,8 @@ def test_labels_are_at_the_first_token_of_each_word(task):
     assert (rows.labels >= 0).sum() < (rows.lengths - 2).sum()
 
 
-def roberta(length=LENGTH):
-    letters = "adnewyork"
-    begun = [f"Ġ{letter}" for letter in letters]
-    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "Ġ"]
-    vocabulary = list(dict.fromkeys([*vocabulary, *letters, *begun]))
-    tokenizer = keras_hub.models.RobertaTokenizer(
-        {piece: i for i, piece in enumerate(vocabulary)},
-        [f"Ġ {letter}" for letter in letters],
-    )
-    return keras_hub.models.RobertaTextClassifierPreprocessor(
-        tokenizer, sequence_length=length
-    )
-
-
 def test_byte_pairs_differ_after_a_blank():
-    layer = roberta()
+    layer = tiny_text.roberta("adnewyork", LENGTH)
     texts = ["new york", "a and new"]
     rows = data.encode(data.TextDataset(texts, [[0, 0], [0, 0]]), layer)
     found = tags_task.first_tokens(texts, rows, layer.tokenizer)

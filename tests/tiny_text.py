@@ -3,6 +3,7 @@
 import dataclasses
 
 import keras
+import keras_hub
 import numpy as np
 
 from keras_distill import data
@@ -88,3 +89,17 @@ def teacher(task, model=None):
 
 def logits_alone(teacher):
     return dataclasses.replace(teacher, model=None)
+
+
+def roberta(letters, length):
+    """A preprocessor of byte pairs, whose tokens are letters."""
+    begun = [f"Ġ{letter}" for letter in letters]
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "Ġ"]
+    vocabulary = list(dict.fromkeys([*vocabulary, *letters, *begun]))
+    tokenizer = keras_hub.models.RobertaTokenizer(
+        {piece: i for i, piece in enumerate(vocabulary)},
+        [f"Ġ {letter}" for letter in letters],
+    )
+    return keras_hub.models.RobertaTextClassifierPreprocessor(
+        tokenizer, sequence_length=length
+    )
