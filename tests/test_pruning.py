@@ -364,6 +364,28 @@ def test_what_is_not_understood_stays_and_says_why(layer, why):
         assert why in found.frozen["before"]
 
 
+def test_a_number_changes_all_units_alike():
+    """As in the activations of MobileNetV3; an array is one for each unit."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((6,))
+    x = layers.Dense(4, name="a")(inputs)
+    x = layers.ReLU(6.0)(x + 3.0) * np.float32(1 / 6)
+    x = 2.0 - keras.ops.maximum(x, 0.1) / np.ones((1, 1), "float32")
+    x = layers.Rescaling(0.5, offset=1.0)(x)
+    x = layers.Dense(5, name="b")(x) * np.arange(5.0, dtype="float32")
+    x = layers.Dense(5, name="c")(x)
+    x = layers.Dense(2)(layers.Rescaling(0.5, offset=[0, 1, 2, 3, 4])(x))
+    model = keras.Model(inputs, x)
+    rows = np.random.default_rng(0).normal(size=(3, 6)).astype("float32")
+    check_cut(model, {"a": [0, 3]}, rows)
+    frozen = pruning.structure(model).frozen
+    assert "a constant, perhaps" in frozen["b"]
+    assert "a number for each unit" in frozen["c"]
+    x = layers.Dense(4, name="d")(inputs)
+    found = pruning.structure(keras.Model(inputs, layers.Dense(2)(1.0 / x)))
+    assert "is divided by" in found.frozen["d"]
+
+
 def test_what_is_frozen_stays():
     model = sequential(layers.Dense(4, name="a"), layers.Dense(3, name="b"))
     assert groups_of(model) == {"a": 4}

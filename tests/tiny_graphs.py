@@ -67,7 +67,7 @@ class _Graph:
 
     def operation(self):
         x = self.pick()
-        return keras.ops.relu(x + self.like(x))
+        return 1.0 - keras.ops.relu(x + self.like(x)) / 2.0
 
     def joined(self):
         return layers.Concatenate()(

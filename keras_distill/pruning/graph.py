@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import numbers
 
 import keras
 import keras_hub
@@ -18,6 +19,8 @@ from keras_distill.pruning.units import Units
 
 INPUT, OUTPUT = "an input of the model", "an output of the model"
 TABLES = keras.layers.Embedding, keras_hub.layers.PositionEmbedding
+# Of no unit, as it is the same for all.
+NUMBER = Channels((), np.empty(0, int), "float32")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +193,10 @@ class _Walk:
             before = self.inputs.setdefault(key, found.units)
             self.units.join(before, found.units)
         for node in graph_nodes(model):
-            read = [known[id(x)] for x in read_by(node)]
+            read = [
+                known[id(x)] if isinstance(x, keras.KerasTensor) else NUMBER
+                for x in _operands(node)
+            ]
             given = self._at(node, read)
             known |= {id(x): out for x, out in zip(node.outputs, given)}
         return [known[id(x)] for x in model.outputs]
@@ -239,6 +245,21 @@ class _Walk:
             for old, new in zip(before.weights, found.weights)
         )
         self.readings[id(layer)] = dataclasses.replace(before, weights=uses)
+
+
+def _operands(node):
+    """The tensors that a node reads, and numbers, which are no arrays."""
+    tensors = read_by(node)
+    if isinstance(node.operation, keras.Layer):
+        return tensors
+    found = [
+        value
+        for value in keras.tree.flatten(node.arguments.args)
+        if isinstance(value, (keras.KerasTensor, numbers.Number))
+        or math.prod(getattr(value, "shape", (0,))) == 1
+    ]
+    held = {id(value) for value in found}
+    return found if all(id(x) in held for x in tensors) else tensors
 
 
 def _matrices(operation):

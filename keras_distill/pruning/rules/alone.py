@@ -35,6 +35,15 @@ def prelu(layer, units, inputs):
     return Reading(x.units, (Weight(layer.alpha, axes),))
 
 
+@rule(layers.Rescaling)
+def rescaling(layer, units, inputs):
+    """By one number for all units."""
+    del units
+    if np.size(layer.scale) != 1 or np.size(layer.offset) != 1:
+        raise NotUnderstood("a number for each unit")
+    return Reading(one_of(inputs).units)
+
+
 _LAST_AXIS_STAYS = [
     *("ActivityRegularization", "AlphaDropout", "AveragePooling1D"),
     *("AveragePooling2D", "AveragePooling3D", "Cropping1D", "Cropping2D"),

@@ -19,7 +19,8 @@ def merge(layer, units, inputs):
     if len(inputs) < 2:
         raise NotUnderstood("a constant, perhaps one value for each unit")
     size = max(len(x.units) for x in inputs)
-    # A single channel is repeated for all; as the last of its kind it stays.
+    # A number is the same for all. A single channel is repeated for all; as
+    # the last of its kind it stays.
     first, *others = [x.units for x in inputs if len(x.units) == size]
     for other in others:
         units.join(first, other)
@@ -39,6 +40,6 @@ def concatenate(layer, units, inputs):
 def divide(operation, units, inputs):
     """By one number for all units: by that of another unit 0 / 0 is none."""
     del operation, units
-    if len(inputs) != 2 or len(inputs[1].units) != 1:
+    if len(inputs) != 2 or len(inputs[1].units) > 1:
         raise NotUnderstood("what each unit is divided by")
     return Reading(inputs[0].units)
