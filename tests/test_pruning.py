@@ -386,6 +386,23 @@ def test_a_number_changes_all_units_alike():
     assert "is divided by" in found.frozen["d"]
 
 
+@pytest.mark.large
+def test_all_of_mobile_net_but_its_ends_can_be_cut():
+    model = keras.applications.MobileNetV3Small(
+        (32, 32, 3), weights=None, classes=3, classifier_activation=None
+    )
+    reasons = set(pruning.structure(model).frozen.values())
+    assert len(reasons) == 2
+    assert all(reason.endswith("put of the model") for reason in reasons)
+    images = np.random.default_rng(0).uniform(0, 255, (2, 32, 32, 3))
+    whole = pruning.prune(model, keep=1.0)
+    np.testing.assert_array_equal(
+        outputs(whole, images), outputs(model, images)
+    )
+    half = pruning.prune(model, keep=0.5)
+    assert half.count_params() < 0.3 * model.count_params()
+
+
 def test_what_is_frozen_stays():
     model = sequential(layers.Dense(4, name="a"), layers.Dense(3, name="b"))
     assert groups_of(model) == {"a": 4}
