@@ -187,6 +187,8 @@ def test_arrays_without_channels_and_with_missing_labels(tmp_path):
     found = data.load_images(path)
     assert found.image_shape == (8, 8, 1)
     assert (found.train.labels == -1).sum() == 10
+    told = f"10 of {len(found.train)} train images have no label"
+    assert any(note.startswith(told) for note in found.notes)
     assert len(found.dev) == 6
     colours = data.load_images(path, channels=3)
     np.testing.assert_array_equal(

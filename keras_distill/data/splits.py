@@ -53,6 +53,8 @@ class Splits:
     noun = "row"
     # Whether there is nothing to measure without a label.
     needs_labels = True
+    # Whether a label is a class, one a row.
+    of_classes = True
     # Whether few labels are drawn with the shares of their classes.
     draws_by_class = True
 

@@ -37,8 +37,6 @@ class TextSplits(Splits):
     label_columns = ("label",)
     # The files, and what reads one; None: a table, by its columns.
     suffixes, read_file = (".tsv", ".csv", ".jsonl"), None
-    # Whether a label is a class, one a text.
-    of_classes = True
     # Whether each word has a label.
     per_word = False
     # Of numpy's kinds of numbers, those that labels in TFDS may have.
