@@ -381,9 +381,10 @@ def test_a_number_changes_all_units_alike():
     frozen = pruning.structure(model).frozen
     assert "a constant, perhaps" in frozen["b"]
     assert "a number for each unit" in frozen["c"]
-    x = layers.Dense(4, name="d")(inputs)
-    found = pruning.structure(keras.Model(inputs, layers.Dense(2)(1.0 / x)))
-    assert "is divided by" in found.frozen["d"]
+    for units in (1, 4):
+        x = layers.Dense(units, name="d")(inputs)
+        model = keras.Model(inputs, layers.Dense(2)(1.0 / x))
+        assert "is divided by" in pruning.structure(model).frozen["d"]
 
 
 @pytest.mark.large

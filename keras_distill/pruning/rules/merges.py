@@ -40,6 +40,7 @@ def concatenate(layer, units, inputs):
 def divide(operation, units, inputs):
     """By one number for all units: by that of another unit 0 / 0 is none."""
     del operation, units
-    if len(inputs) != 2 or len(inputs[1].units) > 1:
+    divided, *by = [x.units for x in inputs]
+    if not len(divided) or [len(units) > 1 for units in by] != [False]:
         raise NotUnderstood("what each unit is divided by")
-    return Reading(inputs[0].units)
+    return Reading(divided)
