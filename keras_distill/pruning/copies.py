@@ -79,7 +79,7 @@ class Copy:
         """`keras.models.clone_model`, with `parts` in the place of a layer."""
         if not isinstance(model, keras.Sequential):
             return keras.models.clone_model(
-                model, call_function=self._call, **arguments
+                model, call_function=self.call_parts, **arguments
             )
         copies = [arguments["clone_function"](layer) for layer in model.layers]
         parts = [part for copy in copies for part in self.parts(copy)]
@@ -89,7 +89,8 @@ class Copy:
         x = keras.Input(batch_shape=x.shape, dtype=x.dtype, name=x.name)
         return keras.Sequential([x, *parts], name=model.name)
 
-    def _call(self, copy, *args, **kwargs):
+    def call_parts(self, copy, *args, **kwargs):
+        """Calls `parts` where the layer of a copy was called."""
         parts = self.parts(copy)
         if parts == [copy]:
             return copy(*args, **kwargs)

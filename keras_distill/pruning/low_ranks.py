@@ -78,7 +78,7 @@ class _Factorised(Copy):
         before = self._narrow.get(id(copy))
         return [copy] if before is None else [before, copy]
 
-    def _call(self, copy, *args, **kwargs):
+    def call_parts(self, copy, *args, **kwargs):
         if kwargs.get("reverse") and id(copy) in self._narrow:
             # Its transpose would be the two layers' transposes, the other way
             # round, and no layer of Keras has a transposed dense one.
@@ -88,7 +88,7 @@ class _Factorised(Copy):
                 "narrower, or the vocabulary smaller: "
                 "`kd.pruning.vocabulary`"
             )
-        return super()._call(copy, *args, **kwargs)
+        return super().call_parts(copy, *args, **kwargs)
 
     def changed(self, layer, config):
         if type(layer) not in KINDS or layer.quantization_mode is not None:
