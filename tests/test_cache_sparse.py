@@ -281,11 +281,12 @@ def sparse_student(path, form, loss, **kwargs):
     }
     rows = tf.data.Dataset.from_tensor_slices(inputs)
     teacher, student = language_model(), language_model()
+    # Two models of new weights hardly differ, by what float32 rounds away.
+    teacher.layers[-1].kernel.assign(10 * teacher.layers[-1].kernel)
     cache.write(teacher, rows, path, form)
     batches = cache.attach(rows, path).batch(10)
     distiller = Distiller(None, student)
-    # Two models of random weights hardly differ: the loss is some 3e-6.
-    optimizer = keras.optimizers.SGD(300.0)
+    optimizer = keras.optimizers.SGD(200.0)
     distiller.compile(optimizer, None, loss, soft_weight=1.0, **kwargs)
     return teacher, student, distiller, batches
 
@@ -306,9 +307,7 @@ def test_a_distiller_learns_from_sparse_targets(tmp_path, temperature):
     real = np.asarray(inputs["padding_mask"], bool)
     expected = temperature**2 * np.asarray(value)[real].mean()
     history = distiller.fit(batches, epochs=2, verbose=0).history
-    np.testing.assert_allclose(
-        history["soft_loss"][0], expected, rtol=0.05, atol=2e-7
-    )
+    np.testing.assert_allclose(history["soft_loss"][0], expected, rtol=0.01)
     assert history["soft_loss"][1] < 0.95 * history["soft_loss"][0]
 
 
