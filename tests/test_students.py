@@ -9,6 +9,12 @@ import keras
 import numpy as np
 import pytest
 from keras_hub import models
+from tiny_encoders import RNG
+from tiny_encoders import SIZES
+from tiny_encoders import VOCABULARY
+from tiny_encoders import WIDTH
+from tiny_encoders import fresh_backbone
+from tiny_encoders import randomized
 
 from keras_distill._layers import backbone_class
 from keras_distill.experiments.sources import TeacherSource
@@ -20,41 +26,12 @@ from keras_distill.students import ngram
 from keras_distill.students import shrink
 from keras_distill.students import text_cnn
 
-RNG = np.random.default_rng(0)
-VOCABULARY, WIDTH, CLASSES = 50, 16, 3
-SIZES = {
-    "num_heads": 2,
-    "hidden_dim": WIDTH,
-    "intermediate_dim": 32,
-    "max_sequence_length": 16,
-}
+CLASSES = 3
 
 
 def fresh_bert(num_layers=6, **kwargs):
     kwargs = {"vocabulary_size": VOCABULARY, **SIZES, **kwargs}
     return randomized(models.BertBackbone(num_layers=num_layers, **kwargs))
-
-
-def randomized(model):
-    """No weight stays at an initial value that a copy would share anyway."""
-    for weight in model.weights:
-        weight.assign(RNG.normal(size=weight.shape, scale=0.3))
-    return model
-
-
-def fresh_backbone(family, num_layers=4):
-    cls = getattr(models, f"{family}Backbone")
-    kwargs = {"num_layers": num_layers, **SIZES}
-    kwargs["vocab_size" if family == "Electra" else "vocabulary_size"] = (
-        VOCABULARY
-    )
-    if family in ("Albert", "Electra"):
-        kwargs["embedding_dim"] = 8
-    if family == "RoformerV2":
-        kwargs["head_size"] = 8
-    if family == "Albert":
-        kwargs.update(num_groups=2, num_inner_repetitions=2)
-    return randomized(cls(**kwargs))
 
 
 # Teachers, which nothing changes.

@@ -17,6 +17,7 @@ from keras_distill.students.shrink import shrink as shrink
 from keras_distill.students.shrink_causal_lm import (
     shrink_causal_lm as shrink_causal_lm,
 )
+from keras_distill.students.siamese import bi_encoder as bi_encoder
 from keras_distill.students.siamese import siamese as siamese
 from keras_distill.students.static import static as static
 from keras_distill.students.taggers import bilstm_tagger as bilstm_tagger

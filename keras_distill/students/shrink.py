@@ -12,6 +12,7 @@ from keras_distill._backend import reads_output
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
 from keras_distill.layer_maps import LAYER_MAPS
+from keras_distill.students._inputs import encoder_of
 from keras_distill.students._inputs import has_pooler
 from keras_distill.students._shrink_config import FAMILIES
 from keras_distill.students._shrink_config import checked_encoder
@@ -20,6 +21,7 @@ from keras_distill.students._shrink_config import family_names
 from keras_distill.students._shrink_config import shrunk_config
 from keras_distill.students.base import WIDEST
 from keras_distill.students.base import Student
+from keras_distill.students.siamese import bi_encoder
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,9 @@ class Shrink(Student):
         width: Integer, of the states, or None for the teacher's.
         layer_map: String, which of the teacher's layers are copied, as in
             `shrink`.
+        cross_encoder: Boolean. Whether the tokens of a pair see those of the
+            other text, as in the teacher; or each text is read by itself, by
+            what `bi_encoder` makes of the copied layers.
 
     Example:
 
@@ -41,6 +46,7 @@ class Shrink(Student):
     layers: int | None = None
     width: int | None = None
     layer_map: str = "first"
+    cross_encoder: bool = True
     # Copied layers know the task's texts already, and unlearn them in large
     # steps: a teacher's rate, and few epochs.
     epochs: int = 4
@@ -66,6 +72,12 @@ class Shrink(Student):
             )
 
     def build(self, task, teacher):
+        if task.sides == 2 and not self.cross_encoder:
+            encoder = self.of_text(task, checked_encoder(teacher))
+            rows = task.encoded["train"].inputs
+            return task.with_last_layer(
+                bi_encoder(encoder, task.num_outputs, task.separators, rows)
+            )
         # The copy of a teacher has the task's inputs and outputs.
         return self.of_text(task, teacher)
 
@@ -82,7 +94,8 @@ class Shrink(Student):
         )
 
     def hidden_states(self, model):
-        return taps.hidden_states(model)
+        # A bi-encoder has no state that has seen both texts.
+        return [] if encoder_of(model) is None else taps.hidden_states(model)
 
 
 def shrink(

@@ -189,10 +189,14 @@ class TextTask(Task):
     def for_inputs(self, student):
         """The student for one text, or for both and what compares them."""
         if self.sides == 2:
-            tokenizer = self.preprocessor.tokenizer
-            separators = tokenizer.start_token_id, tokenizer.end_token_id
-            student = students.siamese(student, separators)
-        return self._finished(student)
+            student = students.siamese(student, self.separators)
+        return self.with_last_layer(student)
+
+    @property
+    def separators(self):
+        """Integers, the ids that begin a text and end it."""
+        tokenizer = self.preprocessor.tokenizer
+        return tokenizer.start_token_id, tokenizer.end_token_id
 
     @staticmethod
     def embedder(teacher):
@@ -254,9 +258,9 @@ class TextTask(Task):
         learning rate is right for every unit and every share.
         """
 
-    def _finished(self, model):
-        layer = self.last_layer()
-        if layer is None:
+    def with_last_layer(self, model):
+        """A model of the task's inputs, ended as every model of it."""
+        if (layer := self.last_layer()) is None:
             return model
         return keras.Model(model.inputs, layer(model.output), name=model.name)
 
@@ -279,7 +283,7 @@ class TextTask(Task):
             name="embedded_teacher",
             ngram_buckets=None if smoke else NGRAM_BUCKETS,
         )
-        return self._finished(model)
+        return self.with_last_layer(model)
 
     def preset_teacher(self, preset):
         """A KerasHub classifier, and whether it knows these classes already.
@@ -289,7 +293,7 @@ class TextTask(Task):
         """
         kind = keras_hub.models.TextClassifier
         model, knows = presets.classifier(kind, preset, self.num_outputs)
-        return model if knows else self._finished(model), knows
+        return model if knows else self.with_last_layer(model), knows
 
     @staticmethod
     def preset_preprocessor(preset, sequence_length):

@@ -213,7 +213,7 @@ class TokenClassification(TextTask):
         return f"one for each tag of {self.name}, for each token"
 
     def student_model(self, student, teacher):
-        return self._finished(student.of_tokens(self, teacher))
+        return self.with_last_layer(student.of_tokens(self, teacher))
 
     def token_vectors(self, teacher):
         """None: the tag of a word is up to those around it."""
@@ -234,13 +234,13 @@ class TokenClassification(TextTask):
             self.num_outputs,
             name="embedded_teacher",
         )
-        return self._finished(model)
+        return self.with_last_layer(model)
 
     def preset_teacher(self, preset):
         """A KerasHub encoder with a new head, which knows no tags yet."""
         backbone = keras_hub.models.Backbone.from_preset(preset)
         model = students.token_classifier(backbone, self.num_outputs)
-        return self._finished(model), False
+        return self.with_last_layer(model), False
 
     def linear_model(self, labels):
         """Logistic regression on a word, its form and its neighbours."""

@@ -220,6 +220,8 @@ class Learning:
         layers: Layers of the student shrink. auto: half of the teacher's.
         layer_map: Which of the teacher's layers shrink copies. first: those
             next to the input. even: one in so many, the last one included.
+        cross_encoder: Whether shrink reads the texts of a pair in one row, as
+            the teacher does, or each by itself, and compares them.
         student_file: The .keras file of the student saved, such as a pruned
             teacher: it goes on from its weights. Its inputs are the teacher's.
         epochs: Passes over the train part; all ways of training take as many
@@ -245,6 +247,7 @@ class Learning:
     linear_part: bool = True
     layers: int | Auto = AUTO
     layer_map: Literal["first", "even"] = "first"
+    cross_encoder: bool = True
     student_file: pathlib.Path | None = None
     epochs: int | Auto = AUTO
     learning_rate: float | Auto = AUTO

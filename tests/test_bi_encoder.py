@@ -1,0 +1,185 @@
+"""Pairs whose texts a copied encoder reads each by itself."""
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+import tiny_text
+from tiny_encoders import RNG
+from tiny_encoders import fresh_backbone
+from tiny_encoders import randomized
+
+import keras_distill as kd
+from keras_distill import data
+from keras_distill import students
+from keras_distill.export.latency import LiteRTModel
+from keras_distill.recipes.hidden_states import match_states
+from keras_distill.students import Shrink
+
+START, END = 2, 3
+FAMILIES = "Bert", "Roberta", "DistilBert", "Albert", "XLMRoberta", "Electra"
+FIRST, SECOND = [9, 5, 7], [8, 9, 6, 6]
+PAIRS = [("fine great", "great fine"), ("awful dull", "nice")] * 6
+
+
+def row(first, second, separators=1, length=14):
+    ids = [START, *first, *[END] * separators, *second, END]
+    mask = [1] * len(ids) + [0] * (length - len(ids))
+    # What stands in padding counts nothing.
+    ids = [*ids, *[7] * (length - len(ids))]
+    return {"token_ids": np.array([ids]), "padding_mask": np.array([mask])}
+
+
+def states_alone(backbone, ids):
+    """What an encoder makes of one text, float64 array `[length, dim]`."""
+    ids = np.array([ids])
+    inputs = {
+        "token_ids": ids,
+        "padding_mask": np.ones_like(ids),
+        "segment_ids": np.zeros_like(ids),
+    }
+    states = backbone({name: inputs[name] for name in backbone.input})
+    if isinstance(states, dict):
+        states = states["sequence_output"]
+    return np.asarray(states)[0].astype("float64")
+
+
+def units(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def comparisons(first, second, own, others):
+    """The five numbers that are read of two texts' states.
+
+    Args:
+        first: Array `[length, dim]`, the first text's states.
+        second: Array `[length, dim]`, those of the second text.
+        own: Slice of the first text's words among its tokens.
+        others: Slice of the second text's words.
+    """
+    u, v = units(first.mean(axis=0)), units(second.mean(axis=0))
+    cosines = units(first[own]) @ units(second[others]).T
+    best, back = cosines.max(axis=1), cosines.max(axis=0)
+    found = [u @ v, best.mean(), best.min(), back.mean(), back.min()]
+    return u, v, np.array(found)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("separators", [1, 2])
+def test_each_text_is_read_as_if_alone(family, separators):
+    backbone = fresh_backbone(family, num_layers=4)
+    student = students.bi_encoder(backbone, 3, (START, END))
+    logits = student.get_layer("logits")
+    logits.set_weights([RNG.normal(size=w.shape) for w in logits.weights])
+    ends = [END] * (separators - 1)
+    first = states_alone(backbone, [START, *FIRST, *ends])
+    second = states_alone(backbone, [START, *SECOND, END])
+    u, v, found = comparisons(first, second, slice(1, 4), slice(1, 5))
+    kernel, bias = (np.asarray(w, "float64") for w in logits.weights)
+    scaled = 20.0 * (found - 0.5) / 0.25
+    read = np.concatenate([u, v, np.abs(u - v), u * v, scaled])
+    for length in (11, 14):
+        rows = row(FIRST, SECOND, separators, length)
+        np.testing.assert_allclose(
+            np.asarray(student(rows))[0], read @ kernel + bias, atol=2e-3
+        )
+
+
+@pytest.mark.parametrize(
+    "texts", [([], [5, 7]), ([5, 7], []), ([], [])], ids=str
+)
+def test_a_text_without_words_has_numbers(texts):
+    backbone = fresh_backbone("Bert", num_layers=1)
+    student = students.bi_encoder(backbone, 2, (START, END))
+    randomized(student.get_layer("logits"))
+    assert np.isfinite(np.asarray(student(row(*texts)))).all()
+
+
+def test_comparisons_begin_as_they_vary_among_the_rows():
+    backbone = fresh_backbone("Bert", num_layers=1)
+    rows = [
+        row(RNG.integers(5, 50, 3), RNG.integers(5, 50, 4)) for _ in range(20)
+    ]
+    rows = {key: np.concatenate([r[key] for r in rows]) for key in rows[0]}
+    student = students.bi_encoder(backbone, 2, (START, END), rows)
+    layer = student.get_layer("comparisons")
+    found = keras.Model(student.inputs, layer.output).predict(rows, verbose=0)
+    scale = np.array(layer.scale)
+    deviation = found.std(axis=0) / scale
+    # But what is nearly the same for all rows is not blown up.
+    np.testing.assert_allclose(scale, 20 / np.maximum(deviation, 0.02), 1e-3)
+    assert scale.max() == 1000
+    np.testing.assert_allclose(found.mean(axis=0), 0.0, atol=1e-3)
+    np.testing.assert_array_equal(student.predict(rows, verbose=0), 0.0)
+
+
+@pytest.mark.parametrize("family", ["DebertaV3", "RoformerV2"])
+def test_layers_that_take_no_mask_are_refused(family):
+    backbone = fresh_backbone(family, num_layers=1)
+    with pytest.raises(ValueError, match=f"--cross-encoder.*{family}Backbone"):
+        students.bi_encoder(backbone, 2, (START, END))
+
+
+@pytest.fixture(scope="module")
+def task():
+    texts = data.TextDataset(PAIRS, [1, 0] * 6)
+    return kd.tasks.PairClassification.from_texts(
+        data.TextSplits(texts, texts, texts, ["other", "same"]),
+        data.bert_preprocessor(tiny_text.VOCABULARY, 8),
+    )
+
+
+@pytest.fixture(scope="module")
+def teacher(task):
+    backbone = randomized(task.embedded_backbone(layers=4, width=8))
+    return keras_hub.models.BertTextClassifier(backbone, 2)
+
+
+def test_a_student_of_the_task_has_the_copied_layers(task, teacher):
+    student = Shrink(layers=2, cross_encoder=False)
+    model = student.build(task, teacher)
+    layer = model.get_layer("transformer_layer_1")
+    for own, theirs in zip(
+        layer.weights, teacher.backbone.transformer_layers[1].weights
+    ):
+        np.testing.assert_array_equal(own, theirs)
+    assert student.hidden_states(model) == []
+    kd.experiments.fine_tune(model, task, epochs=40, learning_rate=1e-2)
+    logits = model.predict(task.encoded["test"].inputs, verbose=0)
+    assert task.score({"test": logits}, "test") == 1.0
+
+
+def test_a_score_of_a_pair_is_in_its_unit(task, teacher):
+    scores = np.array([500.0, 100.0] * 6)
+    texts = data.TextDataset(PAIRS, scores)
+    scored = kd.tasks.TextRegression.from_texts(
+        data.ScoreSplits(texts, texts, texts, ["cents"]), task.preprocessor
+    )
+    model = Shrink(layers=1, cross_encoder=False).build(scored, teacher)
+    found = model.predict(scored.encoded["dev"].inputs, verbose=0)
+    np.testing.assert_allclose(found, 300.0)
+
+
+def test_states_of_both_texts_need_both_in_a_row(task, teacher):
+    student = Shrink(layers=1, cross_encoder=False)
+    model = student.build(task, teacher)
+    with pytest.raises(ValueError, match="--student shrink --cross-encoder"):
+        match_states(student, teacher, model)
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("quantization", [None, "dynamic"])
+def test_files_agree(task, teacher, tmp_path, quantization):
+    model = randomized(
+        Shrink(layers=1, cross_encoder=False).build(task, teacher)
+    )
+    rows = task.encoded["train"].inputs
+    path = tmp_path / "student.tflite"
+    kd.export.litert(model, path, quantization, examples=rows, min_agreement=0)
+    expected = model.predict(rows, verbose=0)
+    found = LiteRTModel(path).predict(rows)["logits"]
+    error = np.abs(found - expected).max() / np.abs(expected).max()
+    assert error < (1e-4 if quantization is None else 0.05)
+    model.save(tmp_path / "student.keras")
+    again = keras.models.load_model(tmp_path / "student.keras")
+    np.testing.assert_array_equal(again.predict(rows, verbose=0), expected)
