@@ -160,6 +160,16 @@ def test_a_score_of_a_pair_is_in_its_unit(task, teacher):
     np.testing.assert_allclose(found, 300.0)
 
 
+def test_one_text_has_nothing_to_be_read_apart_from(task, teacher):
+    texts = data.TextDataset(["fine great", "awful"] * 6, [1, 0] * 6)
+    single = kd.tasks.TextClassification.from_texts(
+        data.TextSplits(texts, texts, texts, ["bad", "good"]),
+        task.preprocessor,
+    )
+    with pytest.raises(ValueError, match="--no-cross-encoder.*one text"):
+        Shrink(layers=1, cross_encoder=False).build(single, teacher)
+
+
 def test_states_of_both_texts_need_both_in_a_row(task, teacher):
     student = Shrink(layers=1, cross_encoder=False)
     model = student.build(task, teacher)

@@ -72,7 +72,8 @@ class Shrink(Student):
             )
 
     def build(self, task, teacher):
-        if task.sides == 2 and not self.cross_encoder:
+        if not self.cross_encoder:
+            self._check_pairs(task)
             encoder = self.of_text(task, checked_encoder(teacher))
             rows = task.encoded["train"].inputs
             return task.with_last_layer(
@@ -80,6 +81,15 @@ class Shrink(Student):
             )
         # The copy of a teacher has the task's inputs and outputs.
         return self.of_text(task, teacher)
+
+    @staticmethod
+    def _check_pairs(task):
+        if task.sides != 2:
+            raise ValueError(
+                "`cross_encoder=False` (`--no-cross-encoder`) reads the texts "
+                "of a pair one by one. Leave it out where there is one text. "
+                f"Received: {task.name}"
+            )
 
     def of_tokens(self, task, teacher):
         return self.of_text(task, teacher)
