@@ -7,7 +7,6 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from keras_distill._layers import output_shape
 from keras_distill.students._inputs import has_pooler
 from keras_distill.students._inputs import masked_mean
 from keras_distill.students._inputs import token_inputs
@@ -132,7 +131,7 @@ def bi_encoder(backbone, num_outputs, separators, rows=None, dropout=0.1):
         Zhang et al., 2020, https://arxiv.org/abs/1904.09675, section 3.
     """
     kind = keras_hub.layers.TransformerEncoder
-    if not any(isinstance(layer, kind) for layer in backbone.layers):
+    if kind not in map(type, backbone.layers):
         raise ValueError(
             "The texts of a pair can be read one by one (`cross_encoder` is "
             f"False) by encoders of `keras_hub.layers.{kind.__name__}` alone. "
@@ -232,8 +231,7 @@ def _column(mask):
 def _spread(model, rows):
     """Mean and standard deviation of each output over some rows, or a guess."""
     if rows is None:
-        width = output_shape(model)[-1]
-        return np.full(width, 0.5), np.full(width, 0.25)
+        return np.float64(0.5), np.float64(0.25)
     first = {key: array[:MEASURED] for key, array in rows.items()}
     found = model.predict(first, verbose=0)
     return found.mean(axis=0), np.maximum(found.std(axis=0), LEAST)

@@ -40,7 +40,7 @@ def concatenate(layer, units, inputs):
 def divide(operation, units, inputs):
     """By one number for all units: by that of another unit 0 / 0 is none."""
     del operation, units
-    divided, *by = [x.units for x in inputs]
-    if not len(divided) or [len(units) > 1 for units in by] != [False]:
+    counts = [len(x.units) for x in inputs]
+    if len(counts) != 2 or counts[0] == 0 or counts[1] > 1:
         raise NotUnderstood("what each unit is divided by")
-    return Reading(divided)
+    return Reading(inputs[0].units)
