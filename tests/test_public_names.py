@@ -61,7 +61,8 @@ NAMES = {
         neighbours pooled two_stage untrained""",
     "students": """BiLSTM ConvNet Custom NGram Saved Shrink Static Student
         TextCNN
-        bilstm bilstm_tagger cnn_tagger conv_net mean_pooled_classifier
+        bi_encoder bilstm bilstm_tagger cnn_tagger conv_net
+        mean_pooled_classifier
         ngram shrink shrink_causal_lm siamese static text_cnn
         token_classifier""",
     "tasks": """ImageClassification MultiLabelClassification
