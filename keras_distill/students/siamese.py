@@ -17,7 +17,7 @@ from keras_distill.students._inputs import token_inputs
 WEIGHINGS, UNITS, LESS = 8, 32, 30.0
 # By how much a standard deviation of what compares two texts is more than that
 # of a state: a head at the small rate of copied layers learns it first.
-GAIN = 20.0
+GAIN = 80.0
 # Of comparisons that hardly vary, as those of a new encoder, noise is not more.
 LEAST, MEASURED = 0.02, 512
 
@@ -105,7 +105,7 @@ def bi_encoder(backbone, num_outputs, separators, rows=None, dropout=0.1):
             whose layers become the model's own.
         num_outputs: Integer, the number of logits.
         separators: Integers, the ids that begin a text and end it.
-        rows: Dict of arrays, rows of inputs, the first of which tell mean and
+        rows: Dict of arrays, rows of inputs, some of which tell mean and
             deviation of the comparisons. None: 0.5 and 0.25.
         dropout: Float, on the vectors.
 
@@ -171,9 +171,16 @@ def bi_encoder(backbone, num_outputs, separators, rows=None, dropout=0.1):
         [first, second, ops.abs(ops.subtract(first, second)), product], axis=-1
     )
     vectors = keras.layers.Dropout(dropout, name="dropout")(vectors)
-    logits = keras.layers.Dense(
-        num_outputs, kernel_initializer="zeros", dtype="float32", name="logits"
-    )(ops.concatenate([vectors, comparisons], axis=-1))
+    # A kernel for each: in one, int8 would round numbers of a vector, 0.05, by
+    # the range of a comparison, 200.
+    dense = functools.partial(
+        keras.layers.Dense,
+        num_outputs,
+        kernel_initializer="zeros",
+        dtype="float32",
+    )
+    logits = dense(use_bias=False, name="vectors")(vectors)
+    logits = logits + dense(name="logits")(comparisons)
     return keras.Model([token_ids, padding_mask], logits, name="bi_encoder")
 
 
@@ -232,8 +239,10 @@ def _spread(model, rows):
     """Mean and standard deviation of each output over some rows, or a guess."""
     if rows is None:
         return np.float64(0.5), np.float64(0.25)
-    first = {key: array[:MEASURED] for key, array in rows.items()}
-    found = model.predict(first, verbose=0)
+    # From everywhere: the rows of a file may be sorted.
+    step = max(1, len(rows["token_ids"]) // MEASURED)
+    some = {key: array[::step] for key, array in rows.items()}
+    found = model.predict(some, verbose=0)
     return found.mean(axis=0), np.maximum(found.std(axis=0), LEAST)
 
 
