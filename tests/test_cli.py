@@ -819,6 +819,8 @@ def test_every_student_and_method(arguments, call, tmp_path):
     assert call(*arguments)[0] == 0
     names = ["teacher", "linear", "control", "distilled"]
     check_report(tmp_path / "out" / "report.json", names, [0])
+    table = (tmp_path / "out" / "report.md").read_text()
+    assert "\n| export/control.tflite | " in table
 
 
 @pytest.mark.large

@@ -715,6 +715,7 @@ HOSTILE = [
     "*a* _b_ __c__ ~~d~~ `e` $x$ \\*f\\*",
     "[a](https://x) ![b](c) [d]: e <https://f>",
     "1. one\n2) two",
+    "3)",
     "===",
     "text_cnn, sst-2 (fine)",
     "",
@@ -739,6 +740,10 @@ def test_escaped_text_is_shown_and_does_nothing(text, frame):
     assert found == " ".join(text.split())
     if text:
         assert blocks == shown(frame.format("plain"))[0]
+
+
+def test_a_number_is_no_list():
+    assert escape("349.8 kB") == "349.8 kB"
 
 
 def test_a_card_shows_what_things_are_called(tmp_path, monkeypatch, capsys):

@@ -6,7 +6,7 @@ import re
 # underscore does at the edge of a word alone.
 SIGNS = re.compile(r"[\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_])")
 # Headings, lists and underlines, where a line starts.
-STARTS = re.compile(r"^(?=[#+=-])|^\d+(?=[.)])")
+STARTS = re.compile(r"^(?=[#+=-])|^\d+(?=[.)](?:\s|$))")
 # Controls, and what stands for undecodable bytes in a path.
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 

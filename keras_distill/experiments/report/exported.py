@@ -1,5 +1,7 @@
 """The exported files of a report, and which of them a row is told with."""
 
+import pathlib
+
 from keras_distill.experiments.exports import main_file
 from keras_distill.experiments.exports import size
 
@@ -50,7 +52,7 @@ def measured(found, row):
 def by_folder(found):
     """Dict from the folder of each export to its files."""
     return {
-        f"export/{entry['folder']}/": entry["files"]
+        f"{pathlib.PurePath('export', entry['folder'])}/": entry["files"]
         for entry in found["exports"].values()
     }
 
