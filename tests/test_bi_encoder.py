@@ -19,7 +19,7 @@ from keras_distill.recipes.hidden_states import match_states
 from keras_distill.students import Shrink
 
 # The package has a function of that name.
-siamese = importlib.import_module("keras_distill.students.siamese")
+bi_encoder = importlib.import_module("keras_distill.students.bi_encoder")
 
 START, END = 2, 3
 FAMILIES = "Bert", "Roberta", "DistilBert", "Albert", "XLMRoberta", "Electra"
@@ -106,7 +106,7 @@ def test_a_text_without_words_has_numbers(texts):
 
 def test_comparisons_begin_as_they_vary_among_the_rows(monkeypatch):
     # Every second row is enough, wherever it stands in the file.
-    monkeypatch.setattr(siamese, "MEASURED", 10)
+    monkeypatch.setattr(bi_encoder, "MEASURED", 10)
     backbone = fresh_backbone("Bert", num_layers=1)
     rows = [
         row(RNG.integers(5, 50, 3), RNG.integers(5, 50, 4)) for _ in range(20)
@@ -127,7 +127,9 @@ def test_comparisons_begin_as_they_vary_among_the_rows(monkeypatch):
 @pytest.mark.parametrize("family", ["DebertaV3", "RoformerV2"])
 def test_layers_that_take_no_mask_are_refused(family):
     backbone = fresh_backbone(family, num_layers=1)
-    with pytest.raises(ValueError, match=f"--cross-encoder.*{family}Backbone"):
+    with pytest.raises(
+        ValueError, match=f"--pair-encoder cross.*{family}Backbone"
+    ):
         students.bi_encoder(backbone, 2, (START, END))
 
 
@@ -150,7 +152,7 @@ def teacher(task):
 
 
 def test_a_student_of_the_task_has_the_copied_layers(task, teacher):
-    student = Shrink(layers=2, cross_encoder=False)
+    student = Shrink(layers=2, layer_map="first", pair_encoder="bi")
     model = student.build(task, teacher)
     layer = model.get_layer("transformer_layer_1")
     for own, theirs in zip(
@@ -163,15 +165,43 @@ def test_a_student_of_the_task_has_the_copied_layers(task, teacher):
     assert task.score({"test": logits}, "test") == 1.0
 
 
-def test_a_score_of_a_pair_is_in_its_unit(task, teacher):
-    scores = np.array([500.0, 100.0] * 6)
-    texts = data.TextDataset(PAIRS, scores)
-    scored = kd.tasks.TextRegression.from_texts(
-        data.ScoreSplits(texts, texts, texts, ["cents"]), task.preprocessor
+def scored_task(task, texts):
+    part = data.TextDataset(texts, np.array([500.0, 100.0] * 6))
+    return kd.tasks.TextRegression.from_texts(
+        data.ScoreSplits(part, part, part, ["cents"]), task.preprocessor
     )
-    model = Shrink(layers=1, cross_encoder=False).build(scored, teacher)
+
+
+def test_a_score_of_a_pair_is_in_its_unit(task, teacher):
+    scored = scored_task(task, PAIRS)
+    model = Shrink(layers=1).build(scored, teacher)
     found = model.predict(scored.encoded["dev"].inputs, verbose=0)
     np.testing.assert_allclose(found, 300.0)
+
+
+def test_scores_of_pairs_are_of_texts_read_one_by_one(task, teacher):
+    layers = teacher.backbone.transformer_layers
+    student = Shrink(layers=2)
+    texts = scored_task(task, ["fine great", "awful"] * 6)
+    for given, kind, last in (
+        (task, keras_hub.models.BertTextClassifier, 2),
+        (texts, keras_hub.models.BertTextClassifier, 2),
+        (scored_task(task, PAIRS), keras.Model, 4),
+    ):
+        model = student.build(given, teacher)
+        assert isinstance(model, kind)
+        copy = (getattr(model, "backbone", None) or model).get_layer(
+            "transformer_layer_1"
+        )
+        for own, theirs in zip(copy.weights, layers[last - 1].weights):
+            np.testing.assert_array_equal(own, theirs)
+
+
+def test_scores_of_pairs_by_layers_that_take_no_mask(task):
+    backbone = fresh_backbone("DebertaV3", num_layers=2)
+    other = keras_hub.models.DebertaV3TextClassifier(backbone, 1)
+    model = Shrink().build(scored_task(task, PAIRS), other)
+    assert isinstance(model, keras_hub.models.DebertaV3TextClassifier)
 
 
 def test_one_text_has_nothing_to_be_read_apart_from(task, teacher):
@@ -180,23 +210,23 @@ def test_one_text_has_nothing_to_be_read_apart_from(task, teacher):
         data.TextSplits(texts, texts, texts, ["bad", "good"]),
         task.preprocessor,
     )
-    with pytest.raises(ValueError, match="--no-cross-encoder.*one text"):
-        Shrink(layers=1, cross_encoder=False).build(single, teacher)
+    with pytest.raises(ValueError, match="--pair-encoder bi.*one text"):
+        Shrink(layers=1, pair_encoder="bi").build(single, teacher)
 
 
 def test_states_of_both_texts_need_both_in_a_row(task, teacher):
-    student = Shrink(layers=1, cross_encoder=False)
+    student = Shrink(layers=1, pair_encoder="bi")
     model = student.build(task, teacher)
-    with pytest.raises(ValueError, match="--student shrink --cross-encoder"):
+    with pytest.raises(
+        ValueError, match="--student shrink --pair-encoder cross"
+    ):
         match_states(student, teacher, model)
 
 
 @pytest.mark.large
 @pytest.mark.parametrize("quantization", [None, "dynamic"])
 def test_files_agree(task, teacher, tmp_path, quantization):
-    model = randomized(
-        Shrink(layers=1, cross_encoder=False).build(task, teacher)
-    )
+    model = randomized(Shrink(layers=1, pair_encoder="bi").build(task, teacher))
     rows = task.encoded["train"].inputs
     path = tmp_path / "student.tflite"
     kd.export.litert(model, path, quantization, examples=rows, min_agreement=0)

@@ -61,8 +61,8 @@ def match_states(student, teacher, model, loss=None):
         raise ValueError(
             f"The student {student.title} reads the two texts of a pair one by "
             "one: it has no state per token of the row to compare with the "
-            "teacher's. Use `--student shrink --cross-encoder`, or the method "
-            f"kd. Received: model={model.name}"
+            "teacher's. Use `--student shrink --pair-encoder cross`, or the "
+            f"method kd. Received: model={model.name}"
         )
     # Of a student with more places the last ones.
     ours = ours[-len(theirs) :]

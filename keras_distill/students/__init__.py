@@ -7,6 +7,7 @@ teacher, and say how long they are trained.
 from keras_distill import _kinds
 from keras_distill.students.base import Custom as Custom
 from keras_distill.students.base import Student as Student
+from keras_distill.students.bi_encoder import bi_encoder as bi_encoder
 from keras_distill.students.bilstm import bilstm as bilstm
 from keras_distill.students.conv_net import conv_net as conv_net
 from keras_distill.students.mean_pooled import (
@@ -17,7 +18,6 @@ from keras_distill.students.shrink import shrink as shrink
 from keras_distill.students.shrink_causal_lm import (
     shrink_causal_lm as shrink_causal_lm,
 )
-from keras_distill.students.siamese import bi_encoder as bi_encoder
 from keras_distill.students.siamese import siamese as siamese
 from keras_distill.students.static import static as static
 from keras_distill.students.taggers import bilstm_tagger as bilstm_tagger

@@ -21,7 +21,11 @@ from keras_distill.students._shrink_config import family_names
 from keras_distill.students._shrink_config import shrunk_config
 from keras_distill.students.base import WIDEST
 from keras_distill.students.base import Student
-from keras_distill.students.siamese import bi_encoder
+from keras_distill.students.bi_encoder import bi_encoder
+from keras_distill.students.bi_encoder import reads_apart
+
+AUTO = "auto"
+PAIR_ENCODERS = AUTO, "cross", "bi"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,10 +36,11 @@ class Shrink(Student):
         layers: Integer, or None for half of the teacher's.
         width: Integer, of the states, or None for the teacher's.
         layer_map: String, which of the teacher's layers are copied, as in
-            `shrink`.
-        cross_encoder: Boolean. Whether the tokens of a pair see those of the
-            other text, as in the teacher; or each text is read by itself, by
-            what `bi_encoder` makes of the copied layers.
+            `shrink`; or `"auto"`: `"even"` for a bi-encoder, else `"first"`.
+        pair_encoder: String. `"cross"`: the tokens of a pair see those of the
+            other text, as in the teacher. `"bi"`: each text is read by itself,
+            by what `bi_encoder` makes of the copied layers. `"auto"`: as the
+            task has it, `"bi"` for scores, where the teacher's layers can.
 
     Example:
 
@@ -45,8 +50,8 @@ class Shrink(Student):
 
     layers: int | None = None
     width: int | None = None
-    layer_map: str = "first"
-    cross_encoder: bool = True
+    layer_map: str = AUTO
+    pair_encoder: str = AUTO
     # Copied layers know the task's texts already, and unlearn them in large
     # steps: a teacher's rate, and few epochs.
     epochs: int = 4
@@ -61,7 +66,8 @@ class Shrink(Student):
         for name in ("layers", "width"):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), 1, WIDEST)
-        check_choice("layer_map", self.layer_map, LAYER_MAPS)
+        check_choice("layer_map", self.layer_map, (AUTO, *LAYER_MAPS))
+        check_choice("pair_encoder", self.pair_encoder, PAIR_ENCODERS)
 
     def check_backbone(self, kind):
         if kind is not None and not issubclass(kind, FAMILIES):
@@ -72,35 +78,42 @@ class Shrink(Student):
             )
 
     def build(self, task, teacher):
-        if not self.cross_encoder:
-            self._check_pairs(task)
-            encoder = self.of_text(task, checked_encoder(teacher))
-            rows = task.encoded["train"].inputs
-            return task.with_last_layer(
-                bi_encoder(encoder, task.num_outputs, task.separators, rows)
-            )
-        # The copy of a teacher has the task's inputs and outputs.
-        return self.of_text(task, teacher)
+        if not self._is_bi_encoder(task, teacher):
+            # The copy of a teacher has the task's inputs and outputs.
+            return self._copied(teacher, "first")
+        encoder = self._copied(checked_encoder(teacher), "even")
+        rows = task.encoded["train"].inputs
+        return task.with_last_layer(
+            bi_encoder(encoder, task.num_outputs, task.separators, rows)
+        )
 
-    @staticmethod
-    def _check_pairs(task):
-        if task.sides != 2:
+    def _is_bi_encoder(self, task, teacher):
+        if self.pair_encoder == "bi" and task.sides != 2:
             raise ValueError(
-                "`cross_encoder=False` (`--no-cross-encoder`) reads the texts "
-                "of a pair one by one. Leave it out where there is one text. "
+                '`pair_encoder="bi"` (`--pair-encoder bi`) reads the texts of '
+                "a pair one by one. Leave it out where there is one text. "
                 f"Received: {task.name}"
             )
+        if self.pair_encoder != AUTO:
+            return self.pair_encoder == "bi"
+        wanted = task.sides == 2 and task.pair_encoder == "bi"
+        return wanted and reads_apart(checked_encoder(teacher))
 
     def of_tokens(self, task, teacher):
-        return self.of_text(task, teacher)
+        del task
+        return self._copied(teacher, "first")
 
     def of_text(self, task, teacher):
         del task
+        return self._copied(teacher, "first")
+
+    def _copied(self, teacher, usual):
         layers = self.layers
         if layers is None:
             layers = max(1, len(taps.encoder_layers(teacher)) // 2)
+        layer_map = usual if self.layer_map == AUTO else self.layer_map
         return shrink(
-            teacher, layers, hidden_dim=self.width, layer_map=self.layer_map
+            teacher, layers, hidden_dim=self.width, layer_map=layer_map
         )
 
     def hidden_states(self, model):

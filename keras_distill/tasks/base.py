@@ -46,6 +46,9 @@ class Task(InRuns, InModels, InExports):
     chooses_on_dev = False
     # The recipes that differ here, by their names; the first is the control.
     recipes = ("hard", "mse", "kd")
+    # Whether copied layers read the two texts of a row in one, "cross", or each
+    # by itself, "bi", where nobody has chosen it.
+    pair_encoder = "cross"
     # What `recipes.kd` divides logits by where nobody has chosen it.
     temperature = 4.0
 

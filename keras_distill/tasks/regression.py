@@ -42,6 +42,9 @@ class TextRegression(TextTask):
     export_as = "regression"
     # The squared error is all there is to imitate of a number.
     recipes = ("hard", "kd")
+    # Most scores of two texts tell how alike they are, which copied layers know
+    # of each text by itself; of both in a row they lose it.
+    pair_encoder = "bi"
 
     def __init__(self, splits, *arguments, **details):
         super().__init__(splits, *arguments, **details)

@@ -220,8 +220,10 @@ class Learning:
         layers: Layers of the student shrink. auto: half of the teacher's.
         layer_map: Which of the teacher's layers shrink copies. first: those
             next to the input. even: one in so many, the last one included.
-        cross_encoder: Whether shrink reads the texts of a pair in one row, as
-            the teacher does, or each by itself, and compares them.
+            auto: even for a bi-encoder, else first.
+        pair_encoder: How shrink reads the texts of a pair. cross: in one row,
+            as the teacher does. bi: each by itself, and compares them. auto:
+            bi for scores, where the teacher's layers can, else cross.
         student_file: The .keras file of the student saved, such as a pruned
             teacher: it goes on from its weights. Its inputs are the teacher's.
         epochs: Passes over the train part; all ways of training take as many
@@ -246,8 +248,8 @@ class Learning:
     ngram_buckets: int | None | Auto = AUTO
     linear_part: bool = True
     layers: int | Auto = AUTO
-    layer_map: Literal["first", "even"] = "first"
-    cross_encoder: bool = True
+    layer_map: Literal["auto", "first", "even"] = AUTO
+    pair_encoder: Literal["auto", "cross", "bi"] = AUTO
     student_file: pathlib.Path | None = None
     epochs: int | Auto = AUTO
     learning_rate: float | Auto = AUTO
