@@ -124,6 +124,20 @@ def test_comparisons_begin_as_they_vary_among_the_rows(monkeypatch):
     np.testing.assert_array_equal(student.predict(rows, verbose=0), 0.0)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_training_compares_the_states_that_the_student_has(family):
+    backbone = fresh_backbone(family, num_layers=4)
+    config = backbone.get_config() | {"dropout": 0.5}
+    backbone = randomized(type(backbone).from_config(config))
+    student = students.bi_encoder(backbone, 2, (START, END))
+    layer = student.get_layer("comparisons")
+    compared = keras.Model(student.inputs, layer.output)
+    rows = row(FIRST, SECOND)
+    np.testing.assert_array_equal(
+        compared(rows, training=True), compared(rows, training=False)
+    )
+
+
 @pytest.mark.parametrize("family", ["DebertaV3", "RoformerV2"])
 def test_layers_that_take_no_mask_are_refused(family):
     backbone = fresh_backbone(family, num_layers=1)

@@ -30,14 +30,18 @@ def bi_encoder(backbone, num_outputs, separators, rows=None, dropout=0.1):
     before it is the token that begins a text. Segments, where the encoder has
     them, are those of a single text.
 
+    The layers drop nothing in training: two states of which each has lost other
+    units are less alike than they are, so that what is learnt of their cosine
+    would not be so of the whole states.
+
     `u` and `v` are the means of each text's states, divided by their lengths.
     The logits read their cosine; how well the tokens of each text are matched
     by states of the other one, on average and at worst; and, from zero on,
     `[u, v, |u - v|, u * v]`.
 
     Args:
-        backbone: KerasHub encoder of `keras_hub.layers.TransformerEncoder`,
-            whose layers become the model's own.
+        backbone: KerasHub encoder of `keras_hub.layers.TransformerEncoder`. It
+            stays as it is: the model has copies of its layers.
         num_outputs: Integer, the number of logits.
         separators: Integers, the ids that begin a text and end it.
         rows: Dict of arrays, rows of inputs, some of which tell mean and
@@ -75,7 +79,11 @@ def bi_encoder(backbone, num_outputs, separators, rows=None, dropout=0.1):
     token_ids, padding_mask = token_inputs()
     words = word_masks(token_ids, padding_mask, separators)
     side, states = _read_apart(
-        backbone, token_ids, padding_mask, words[1], separators[0]
+        _without_dropout(backbone),
+        token_ids,
+        padding_mask,
+        words[1],
+        separators[0],
     )
     unit = keras.layers.UnitNormalization(dtype="float32", name="unit")
     first, second = [
@@ -128,6 +136,12 @@ def reads_apart(backbone):
     True
     """
     return LAYER in map(type, backbone.layers)
+
+
+def _without_dropout(backbone):
+    twin = type(backbone).from_config({**backbone.get_config(), "dropout": 0.0})
+    twin.set_weights(backbone.get_weights())
+    return twin
 
 
 def _read_apart(backbone, token_ids, padding_mask, second, begins):
