@@ -12,6 +12,9 @@ import tensorflow_text  # noqa: F401 - Operations of exported tokenizers.
 import tiny_text
 import variants
 from sklearn.feature_extraction.text import TfidfVectorizer
+from tiny_text import END
+from tiny_text import START
+from tiny_text import pair_row as row
 
 import keras_distill as kd
 from keras_distill import data
@@ -23,7 +26,6 @@ from keras_distill.export.latency import LiteRTModel
 from keras_distill.tasks import linear
 
 WORDS = tiny_text.VOCABULARY
-START, END = WORDS.index("[CLS]"), WORDS.index("[SEP]")
 SIDES = ["fine", "great", "nice", "lovely", "awful", "poor", "dull", "sad"]
 COLUMNS = ["--text-column", "one", "--text-pair-column", "two"]
 
@@ -168,16 +170,6 @@ def kinds():
         "text_cnn": students.text_cnn(2, table, filters=3, ngram_buckets=8),
         "bilstm": students.bilstm(2, table, units=3),
         "ngram": students.ngram(2, table, buckets=8, width=6),
-    }
-
-
-def row(first, second, separators, length=12):
-    ids = [START, *first, *[END] * separators, *second, END]
-    mask = [1] * len(ids)
-    empty = [0] * (length - len(ids))
-    return {
-        "token_ids": np.array([ids + empty]),
-        "padding_mask": np.array([mask + empty]),
     }
 
 

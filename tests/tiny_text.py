@@ -20,9 +20,19 @@ VOCABULARY = [
     *"abcdefghijklmnopqrstuvwxyz0123456789",
     "the",
 ]
+START, END = VOCABULARY.index("[CLS]"), VOCABULARY.index("[SEP]")
 TRANSFER = [f"the {word} {i}" for i, word in enumerate(WORDS["good"].split())]
 SIZES = {"train": 24, "dev": 10, "test": 12}
 SMALL = TextCNN(width=4, epochs=1, batch_size=8)
+
+
+def pair_row(first, second, separators=1, length=14):
+    """Inputs of one pair, packed as a family packs it."""
+    ids = [START, *first, *[END] * separators, *second, END]
+    mask = [1] * len(ids) + [0] * (length - len(ids))
+    # What stands in padding counts nothing.
+    ids = [*ids, *[7] * (length - len(ids))]
+    return {"token_ids": np.array([ids]), "padding_mask": np.array([mask])}
 
 
 def write(folder, sizes):

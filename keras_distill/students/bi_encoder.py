@@ -7,6 +7,7 @@ import keras_hub
 import numpy as np
 from keras import ops
 
+from keras_distill.students._inputs import check_dropout
 from keras_distill.students._inputs import has_pooler
 from keras_distill.students._inputs import masked_mean
 from keras_distill.students._inputs import token_inputs
@@ -46,7 +47,7 @@ def bi_encoder(backbone, num_outputs, separators, rows=None, dropout=0.1):
         separators: Integers, the ids that begin a text and end it.
         rows: Dict of arrays, rows of inputs, some of which tell mean and
             deviation of the comparisons. None: 0.5 and 0.25.
-        dropout: Float, on the vectors.
+        dropout: Float, `0 <= dropout < 1`, on the vectors.
 
     Returns:
         A `keras.Model` from token ids and padding mask to logits
@@ -69,6 +70,7 @@ def bi_encoder(backbone, num_outputs, separators, rows=None, dropout=0.1):
         Reimers and Gurevych, 2019, https://arxiv.org/abs/1908.10084, section 3;
         Zhang et al., 2020, https://arxiv.org/abs/1904.09675, section 3.
     """
+    check_dropout(dropout)
     if not reads_apart(backbone):
         raise ValueError(
             "The texts of a pair can be read one by one, by a `pair_encoder` "

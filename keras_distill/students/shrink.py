@@ -80,7 +80,7 @@ class Shrink(Student):
     def build(self, task, teacher):
         if not self._is_bi_encoder(task, teacher):
             # The copy of a teacher has the task's inputs and outputs.
-            return self._copied(teacher, "first")
+            return self.of_text(task, teacher)
         encoder = self._copied(checked_encoder(teacher), "even")
         rows = task.encoded["train"].inputs
         return task.with_last_layer(
@@ -100,8 +100,7 @@ class Shrink(Student):
         return wanted and reads_apart(checked_encoder(teacher))
 
     def of_tokens(self, task, teacher):
-        del task
-        return self._copied(teacher, "first")
+        return self.of_text(task, teacher)
 
     def of_text(self, task, teacher):
         del task

@@ -52,7 +52,7 @@ def measured(found, row):
 def by_folder(found):
     """Dict from the folder of each export to its files."""
     return {
-        f"{pathlib.PurePath('export', entry['folder'])}/": entry["files"]
+        f"{pathlib.PurePosixPath('export', entry['folder'])}/": entry["files"]
         for entry in found["exports"].values()
     }
 
