@@ -802,10 +802,12 @@ def test_whole_run_interrupted_and_continued(call, monkeypatch, tmp_path):
     "arguments",
     [
         variants.exhaustive(["--student", "bilstm", "--method", "hidden"]),
-        [
-            *("--student", "bilstm", "--method", "kd"),
-            *("--embeddings", "teacher", "--embedding-rank", "4"),
-        ],
+        variants.exhaustive(
+            [
+                *("--student", "bilstm", "--method", "kd"),
+                *("--embeddings", "teacher", "--embedding-rank", "4"),
+            ]
+        ),
         ["--student", "shrink", "--method", "hidden"],
         variants.exhaustive(
             ["--student", "shrink", "--method", "mse", "--width", "16"]
@@ -883,6 +885,7 @@ def test_what_nobody_has_chosen_follows_from_the_teacher(call, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_folder_with_a_preset_as_teacher(call, tmp_path):
     vocabulary = [*data.vocabulary.SPECIAL_TOKENS, "the", "fine", "awful"]
@@ -923,6 +926,7 @@ def test_folder_with_a_preset_as_teacher(call, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_ctrl_c_in_a_process_of_its_own(texts, tmp_path):
     out = tmp_path / "out"
     # A process started in the background inherits that Ctrl-C is ignored.

@@ -92,6 +92,7 @@ def test_another_dtype_is_refused_or_made_again(call, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("default")
 @pytest.mark.skipif(
     BEAM is None, reason="needs apache-beam: pip install 'keras-distill[beam]'"

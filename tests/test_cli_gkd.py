@@ -170,6 +170,7 @@ def test_a_whole_run_and_a_second_one(call, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_a_preset_is_shrunk_and_saved_as_a_preset(call, tmp_path):
     vocabulary = {"<|endoftext|>": 0} | {
         chr(code): code - 96 for code in range(97, 123)

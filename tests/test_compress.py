@@ -90,6 +90,7 @@ def test_cut_alone_is_the_cut(run, task):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_an_encoder_and_its_files(task, tmp_path):
     backbone = keras_hub.models.BertBackbone(

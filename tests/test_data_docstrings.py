@@ -56,6 +56,7 @@ def test_small_set(small):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_full_set(full):
     check_leaks(full)
     total = sum(np.bincount(getattr(full, n).labels) for n in PARTS)
@@ -199,6 +200,7 @@ def test_first_sentence(docstring, expected):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_hash_seed_does_not_matter(small):
     code = (
         "from keras_distill.data import docstrings as d;"

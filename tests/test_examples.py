@@ -94,12 +94,13 @@ OPTIONS = {
     "annealing_kd": [[], ["--control", "one_stage"]],
     "several_labels": [[], ["--scores"]],
 }
+SLOW = {"hidden_matches", "pairs"}  # Docs have blocks of the same.
 RUNS = [
     pytest.param(
         name,
         options,
         id="".join([name, *options]),
-        marks=[pytest.mark.exhaustive] if options else [],
+        marks=[pytest.mark.exhaustive] if options or name in SLOW else [],
     )
     for name in LINES
     for options in OPTIONS.get(name, [[]])

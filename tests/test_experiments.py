@@ -66,6 +66,7 @@ def numbers(report):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_distill_is_the_command(prepared, texts, tmp_path):
     arguments = "--labels", "20", "--seeds", "1", "--method", "hidden"
@@ -157,6 +158,7 @@ def test_what_is_prepared_is_not_made_again(prepared, monkeypatch):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_a_student_that_broke_is_failed(prepared, texts, tmp_path):
     """A rate that leads out of the numbers: told, and not averaged."""
     chosen = prepared("out", "compare")

@@ -5,6 +5,7 @@ import keras_hub
 import numpy as np
 import pytest
 import tiny_text
+import variants
 from ai_edge_quantizer import recipe
 from keras import layers
 from test_quantization import IMAGES
@@ -279,7 +280,9 @@ def recurrent():
 
 @pytest.mark.large
 @pytest.mark.parametrize("make", [deberta, recurrent])
-@pytest.mark.parametrize("form", ["int8_weights", "int4"])
+@pytest.mark.parametrize(
+    "form", variants.in_ci(["int8_weights", "int4"], "int4")
+)
 def test_other_kinds_of_students(tmp_path, make, form):
     student = make()
     examples = {"token_ids": IDS, "padding_mask": np.ones_like(IDS)}

@@ -187,6 +187,7 @@ def weights_of(folder):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_a_language_model_resumed_equals_undisturbed(distil, tmp_path):
     as_a_new_process(7)
     assert main(distil("whole")) == 0
@@ -213,7 +214,7 @@ def test_a_language_model_resumed_equals_undisturbed(distil, tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("changed", ["data", "teacher"])
+@pytest.mark.parametrize("changed", variants.in_ci(["data", "teacher"], "data"))
 def test_changed_contents_do_not_go_on_from_an_old_backup(
     changed, distil, letters, tmp_path, capsys
 ):

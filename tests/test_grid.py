@@ -182,6 +182,7 @@ def test_two_processes(inputs, plain, tmp_path, monkeypatch):
 
 @needs_beam
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("default")
 def test_a_killed_worker_costs_its_cell_only(
     inputs, plain, tmp_path, monkeypatch

@@ -726,6 +726,7 @@ def test_the_teacher_runs_on_augmented_images(task, teacher, name):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_what_it_says_of_augmented_images_is_kept_for_other_cells(
     task, teacher, monkeypatch
 ):
@@ -913,6 +914,7 @@ def test_caches_are_for_images_as_they_are(tmp_path, capsys):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_from_a_folder_to_files(tmp_path, capsys):
     folder = tiny_images.write_folder(tmp_path / "set")

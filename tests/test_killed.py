@@ -11,7 +11,6 @@ import time
 
 import numpy as np
 import pytest
-import variants
 
 from keras_distill import cache
 
@@ -126,9 +125,8 @@ def killed(processes, work, folder, seconds):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize(
-    "work", variants.in_ci(["stages", "cached", "gkd"], "stages")
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("work", ["stages", "cached", "gkd"])
 def test_killed_trainings(work, tmp_path, processes):
     """Whenever they are killed, they learn what they would have learned."""
     whole, choice = tmp_path / "whole", random.Random(work)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tiny_images
 import tiny_text
+import variants
 from keras import layers
 
 import keras_distill as kd
@@ -115,10 +116,14 @@ def cell(recipe, student=SMALL):
     "student",
     [
         SMALL,
-        students.BiLSTM(width=4, epochs=4, batch_size=8, learning_rate=1e-2),
-        students.NGram(width=4, epochs=4, batch_size=8, learning_rate=1e-2),
+        variants.exhaustive(
+            students.BiLSTM(width=4, epochs=4, batch_size=8, learning_rate=1e-2)
+        ),
+        variants.exhaustive(
+            students.NGram(width=4, epochs=4, batch_size=8, learning_rate=1e-2)
+        ),
         dataclasses.replace(SMALL, embeddings="vectors", embedding_rank=4),
-        dataclasses.replace(SMALL, quantization="int8"),
+        variants.exhaustive(dataclasses.replace(SMALL, quantization="int8")),
     ],
     ids=["text_cnn", "bilstm", "ngram", "with a map", "under rounding"],
 )
@@ -263,6 +268,7 @@ def test_where_it_is_the_default(task, teacher):
     assert chosen(SMALL, task=kd.tasks.PairClassification) == "kd"
 
 
+@pytest.mark.usefixtures("eager")
 def test_distill_takes_it_by_itself(task, teacher, tmp_path):
     found = kd.distill(task, teacher, SMALL, tmp_path, export=False)
     learnt = {row["arm"]: row["learns_from"] for row in found["rows"]}

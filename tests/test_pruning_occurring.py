@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tiny_text
+import variants
 from keras import layers
 
 import keras_distill as kd
@@ -96,7 +97,10 @@ def fitted(model):
     model.fit(x, y, batch_size=8, epochs=3, shuffle=False, verbose=0)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    variants.in_ci(MODELS, "a map", "n-grams", "sequential", "twice"),
+)
 def test_the_training_is_the_same(name):
     plain, other = (made(MODELS[name]) for _ in range(2))
     before = [np.asarray(weight) for weight in plain.weights]
@@ -229,7 +233,9 @@ def test_layers_of_all_kinds_are_shared():
         assert small.get_layer("last") is model.get_layer("last")
 
 
-@pytest.mark.parametrize("recipe", ["hard", "kd", "pooled"])
+@pytest.mark.parametrize(
+    "recipe", variants.in_ci(["hard", "kd", "pooled"], "pooled")
+)
 def test_a_cell_is_trained_so_and_as_with_all_rows(monkeypatch, recipe):
     def build(task, teacher):
         del teacher

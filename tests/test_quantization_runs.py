@@ -147,6 +147,7 @@ def test_what_cannot_be_is_told(student, told, task, teacher, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_compress_trains_what_it_stores(tmp_path):
     task = tiny_images.task()
@@ -166,9 +167,8 @@ def test_compress_trains_what_it_stores(tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize(
-    "command", variants.in_ci(["distill", "compress"], "distill")
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("command", ["distill", "compress"])
 @pytest.mark.usefixtures("eager")
 def test_the_commands(command, tmp_path):
     arguments = [command, "--smoke", "--quantization", "int4"]

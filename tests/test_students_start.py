@@ -136,6 +136,7 @@ def test_ngrams_keep_a_map_that_saves_or_that_was_rounded(
     assert student.finished(model, task) is model
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_cell_keeps_what_ships(task, teacher, tmp_path):
     compare(
         task,
@@ -296,6 +297,7 @@ def test_who_starts_from_a_teacher(teacher):
     assert not any(student.starts_from(None) for student in found)
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_report_says_what_the_control_has_from_the_teacher(
     task, teacher, tmp_path
 ):

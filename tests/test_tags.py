@@ -577,7 +577,9 @@ def test_tags_of_tensorflow_datasets(tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("command", ["compare", "cache"])
+@pytest.mark.parametrize(
+    "command", variants.in_ci(["compare", "cache"], "cache")
+)
 @pytest.mark.usefixtures("eager")
 def test_commands_take_them(tmp_path, command):
     texts, labels = sentences(60)

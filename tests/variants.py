@@ -1,11 +1,13 @@
-"""Which variants of a large test CI runs; `pytest -m large` runs them all."""
+"""Which variants of a test CI runs; `pytest -m large` runs the others, too."""
 
 import pytest
 
 
 def exhaustive(value):
-    """A parameter of a test with which CI does not run it."""
-    return pytest.param(value, marks=pytest.mark.exhaustive)
+    """A parameter of a test, or a tuple of them, that CI does not run."""
+    values = value if isinstance(value, tuple) else (value,)
+    marks = [pytest.mark.large, pytest.mark.exhaustive]
+    return pytest.param(*values, marks=marks)
 
 
 def in_ci(values, *chosen):
