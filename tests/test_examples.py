@@ -94,7 +94,15 @@ OPTIONS = {
     "annealing_kd": [[], ["--control", "one_stage"]],
     "several_labels": [[], ["--scores"]],
 }
-SLOW = {"hidden_matches", "pairs"}  # Docs have blocks of the same.
+# What these are made of other tests and the blocks of the docs hold in CI.
+SLOW = {
+    "annealing_kd",
+    "export_tflite",
+    "few_bits",
+    "hidden_matches",
+    "images",
+    "pairs",
+}
 RUNS = [
     pytest.param(
         name,

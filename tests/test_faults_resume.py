@@ -98,7 +98,8 @@ TEACHERS = {
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("kind", variants.in_ci(TEACHERS, "embedded"))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", TEACHERS)
 def test_resumed_equals_undisturbed(kind, quick, tmp_path):
     make, *further = TEACHERS[kind]
     folder = tmp_path / "teacher"

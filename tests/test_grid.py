@@ -169,6 +169,7 @@ def of(make):
 
 @needs_beam
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("default")
 def test_two_processes(inputs, plain, tmp_path, monkeypatch):
     importable(monkeypatch)

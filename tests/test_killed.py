@@ -15,7 +15,7 @@ import pytest
 from keras_distill import cache
 
 FOLDER = pathlib.Path(__file__).parent
-KILLS = 20
+KILLS = 8
 # Together more than 30.
 KILLS_OF_EACH_TRAINING = 11
 

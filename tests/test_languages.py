@@ -34,6 +34,7 @@ def write(path, rows=300):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 def test_scripts_go_from_a_table_to_files(tmp_path, capsys):
     path = write(tmp_path / "texts.csv")
     arguments = [

@@ -399,7 +399,7 @@ def test_refused_before_training(tmp_path, monkeypatch, capsys, case):
 @pytest.mark.large
 @pytest.mark.parametrize(
     "command",
-    variants.in_ci(["distill", "compare", "cache"], "distill", "cache"),
+    variants.in_ci(["distill", "compare", "cache"], "cache"),
 )
 @pytest.mark.usefixtures("eager")
 def test_commands_take_pairs(tmp_path, command):
