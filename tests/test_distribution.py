@@ -37,7 +37,6 @@ def worker(port, folder, *deadly):
 
 
 @large
-@pytest.mark.exhaustive
 @pytest.mark.skipif(not TENSORFLOW, reason="tf.distribute")
 def test_workers_go_on_where_one_was_killed(tmp_path):
     port = tiny_devices.free_port

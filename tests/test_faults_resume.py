@@ -98,8 +98,7 @@ TEACHERS = {
 
 
 @pytest.mark.large
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("kind", TEACHERS)
+@pytest.mark.parametrize("kind", variants.in_ci(TEACHERS, "embedded"))
 def test_resumed_equals_undisturbed(kind, quick, tmp_path):
     make, *further = TEACHERS[kind]
     folder = tmp_path / "teacher"

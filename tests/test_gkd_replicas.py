@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import variants
 
 SCRIPT = """
 import contextlib
@@ -70,8 +71,9 @@ for a, b in zip(weights, shared_weights):
 
 
 @pytest.mark.large
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+@pytest.mark.parametrize(
+    "backend", variants.in_ci(["tensorflow", "jax"], "jax")
+)
 def test_two_devices_are_one(request, backend):
     pytest.importorskip(backend)
     devices = "--xla_force_host_platform_device_count=2"

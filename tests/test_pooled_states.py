@@ -268,7 +268,6 @@ def test_where_it_is_the_default(task, teacher):
     assert chosen(SMALL, task=kd.tasks.PairClassification) == "kd"
 
 
-@pytest.mark.usefixtures("eager")
 def test_distill_takes_it_by_itself(task, teacher, tmp_path):
     found = kd.distill(task, teacher, SMALL, tmp_path, export=False)
     learnt = {row["arm"]: row["learns_from"] for row in found["rows"]}
