@@ -13,13 +13,15 @@ no loss on them to tell from. Then the whole model teaches what is left for
 them, of which it alone knows what they show, so that no label is used.
 Accuracy on test right after the cut and after the last epoch: nothing is
 chosen. `--seeds` is how many; several numbers are the seeds themselves. A
-second call goes on where the first one stopped.
+second call goes on after the last epoch of the first one, with the images that
+it would have had.
 """
 
 import argparse
 import itertools
 import json
 import pathlib
+import shutil
 
 import keras
 import numpy as np
@@ -59,7 +61,7 @@ def evenly(model, share, values):
     raise ValueError(f"There is no such cut: {share}")
 
 
-def moved(split, seed, mixed=False):
+def moved(split, seed, mixed=False, epochs=1):
     """Batches of augmented images, others in each epoch."""
     change = ShiftAndFlip(shift=4, flip=True)
     seeds = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
@@ -75,12 +77,13 @@ def moved(split, seed, mixed=False):
 
     rows = tf.data.Dataset.from_tensor_slices((split.images, split.labels))
     rows = rows.shuffle(len(split), seed=seed).batch(BATCH, drop_remainder=True)
-    return tf.data.Dataset.zip(rows, seeds).map(changed).prefetch(2)
+    rows = tf.data.Dataset.zip(rows.repeat(epochs), seeds)
+    return rows.map(changed).prefetch(2)
 
 
-def teach(student, teacher, rows, epochs, loss):
+def teach(student, teacher, rows, epochs, loss, folder):
     distiller = kd.Distiller(teacher=teacher, student=student)
-    steps = epochs * int(rows.cardinality())
+    steps = int(rows.cardinality())
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, steps, warmup_target=0.05, warmup_steps=steps // 20
     )
@@ -88,11 +91,22 @@ def teach(student, teacher, rows, epochs, loss):
         keras.optimizers.SGD(rate, momentum=0.9, nesterov=True),
         loss,
     )
-    distiller.fit(rows, epochs=epochs, verbose=0)
+    backup = kd.callbacks.Backup(folder)
+    done = backup.restore(distiller)
+    steps //= epochs
+    distiller.fit(
+        rows.skip(done * steps),
+        epochs=epochs,
+        initial_epoch=done,
+        steps_per_epoch=steps,
+        callbacks=[backup],
+        verbose=0,
+    )
 
 
-def measured(model, splits, share, values, spread, seed, epochs, mixed):
+def measured(model, splits, share, values, spread, seed, training, folder):
     """What one arm comes to."""
+    epochs, mixed = training
     keras.utils.set_random_seed(seed)
     if spread == "evenly":
         smaller = evenly(model, share, values)
@@ -106,8 +120,8 @@ def measured(model, splits, share, values, spread, seed, epochs, mixed):
         "multiplications": multiplications(smaller),
     }
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    rows = moved(splits.train, seed, mixed)
-    teach(smaller, model, rows, epochs, None if mixed else loss)
+    rows = moved(splits.train, seed, mixed, epochs)
+    teach(smaller, model, rows, epochs, None if mixed else loss, folder)
     return found | {"taught": accuracy(smaller, splits.test)}
 
 
@@ -134,6 +148,7 @@ def run(arguments):
         values = pruning.importance(
             model, moved(few, seed), method=method, seed=seed
         )
+        backup = path.with_name(f"{path.stem}, {name}, seed {seed}")
         found[name][str(seed)] = measured(
             model,
             splits,
@@ -141,10 +156,11 @@ def run(arguments):
             values,
             spread,
             seed,
-            arguments.epochs,
-            arguments.mixed,
+            (arguments.epochs, arguments.mixed),
+            backup,
         )
         path.write_text(json.dumps(found, indent=1))
+        shutil.rmtree(backup)
         print(seed, name, found[name][str(seed)], flush=True)
     for name, held in found.items():
         line = name
