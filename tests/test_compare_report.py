@@ -2,6 +2,7 @@
 
 import dataclasses
 import html.parser
+import io
 import json
 import re
 from unittest import mock
@@ -527,6 +528,24 @@ def test_a_page_without_exports_and_differences():
     made = page.page(build(grid({"hard labels": 0.7}, seeds=(0,))))
     assert "Accuracy against latency" not in made
     assert made.count("<svg") == 1 + 2
+
+
+def test_names_of_points_stay_beside_the_ticks():
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    name = "layers of a teacher"
+    exports = {"teacher": EXPORTS["teacher"], name: EXPORTS["TextCNN"]}
+    found = build(grid(HELPS, student=name), exports=exports)
+    with mock.patch.object(figures, "svg") as drawn:
+        figures.accuracy_and_latency(found)
+    figure = drawn.call_args.args[0]
+    figure.savefig(io.BytesIO())
+    (axes,) = figure.axes
+    inside = axes.get_window_extent()
+    names = [text.get_window_extent() for text in axes.texts]
+    assert len(names) > 1
+    assert min(name.x0 for name in names) >= inside.x0
+    assert max(name.x1 for name in names) <= inside.x1
 
 
 def test_a_student_that_broke_late_has_a_curve_as_far_as_it_went():
