@@ -260,6 +260,20 @@ def test_words_of_a_vocabulary_occur_so_often():
         data.train_vocabulary(texts, 200, 0)
 
 
+def test_names_are_spelt():
+    names = ["Anna", "Hanna", "Hans", "Johanna", "John", "Joan", "Ann Lee"]
+    letters = [*SPECIAL_TOKENS, *character_pieces(count_words(names))]
+    assert set(data.train_vocabulary(names)) == set(letters)
+    for texts, count in (
+        (names, 2),  # Pieces, as they are asked for.
+        (names * 2, None),  # Those that repeat are known as they are.
+        ([f"{name} hanna" for name in names], None),
+        ([name + "x" * 20 for name in names], None),
+    ):
+        found = data.train_vocabulary(texts, min_count=count)
+        assert max(len(piece.strip("#")) for piece in found[5:]) > 1
+
+
 def characters(first, count):
     """Texts of all of so many characters, the first ones more often."""
     rng = np.random.default_rng(0)

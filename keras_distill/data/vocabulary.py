@@ -12,6 +12,9 @@ from keras_distill._scripts import is_ideograph
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 COVERED = 0.9995
 FEW_TEXTS_COUNT, MANY_TEXTS_COUNT, MANY = 2, 10, 20_000
+# The most of a text that is a name; longer ones may be sentences of a script
+# that puts no blanks between its words.
+NAME_WORDS, NAME_LETTERS = 1.5, 20
 # They change how the character before them looks, and the tokenizer drops them.
 VARIATION_SELECTORS = range(0xFE00, 0xFE10)
 
@@ -31,7 +34,9 @@ def train_vocabulary(texts, vocabulary_size=8000, min_count=None):
         min_count: Integer, how often a piece must occur; the most frequent
             ones count where there are more than room. Defaults to 2, as few
             texts would spell most of their words letter by letter, and to 10
-            for 20,000 texts or more.
+            for 20,000 texts or more. By default texts of hardly more than one
+            word, most of which occur once, such as names, are spelt letter by
+            letter: pieces of the ones tell little of the others.
 
     Returns:
         List of strings; the special tokens are first and `[PAD]` is 0.
@@ -60,12 +65,23 @@ def train_vocabulary(texts, vocabulary_size=8000, min_count=None):
             "A vocabulary needs texts with words to learn from. Received: "
             f"len(texts)={len(texts)}"
         )
+    pieces = character_pieces(words)
     if min_count is None:
+        if _are_names(words, len(texts)):
+            return _with_characters(SPECIAL_TOKENS, pieces, vocabulary_size)
         few = len(texts) < MANY
         min_count = FEW_TEXTS_COUNT if few else MANY_TEXTS_COUNT
     check_integer("min_count", min_count, 1)
     learnt = _learnt(words, vocabulary_size, min_count)
-    return _with_characters(learnt, character_pieces(words), vocabulary_size)
+    return _with_characters(learnt, pieces, vocabulary_size)
+
+
+def _are_names(words, texts):
+    once = sum(count == 1 for count in words.values())
+    total = words.total()
+    letters = sum(len(word) * count for word, count in words.items())
+    are_short = total < NAME_WORDS * texts and letters < NAME_LETTERS * texts
+    return are_short and 2 * once > total
 
 
 def _learnt(words, size, min_count):
