@@ -77,6 +77,7 @@ def train_vocabulary(texts, vocabulary_size=8000, min_count=None):
 
 
 def _are_names(words, texts):
+    """Whether most texts are one short word that no other text has."""
     once = sum(count == 1 for count in words.values())
     total = words.total()
     letters = sum(len(word) * count for word, count in words.items())

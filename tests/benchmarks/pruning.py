@@ -61,7 +61,7 @@ def evenly(model, share, values):
     raise ValueError(f"There is no such cut: {share}")
 
 
-def moved(split, seed, mixed=False, epochs=1):
+def moved(split, seed, mixed=False):
     """Batches of augmented images, others in each epoch."""
     change = ShiftAndFlip(shift=4, flip=True)
     seeds = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
@@ -77,15 +77,15 @@ def moved(split, seed, mixed=False, epochs=1):
 
     rows = tf.data.Dataset.from_tensor_slices((split.images, split.labels))
     rows = rows.shuffle(len(split), seed=seed).batch(BATCH, drop_remainder=True)
-    rows = tf.data.Dataset.zip(rows.repeat(epochs), seeds)
-    return rows.map(changed).prefetch(2)
+    return tf.data.Dataset.zip(rows, seeds).map(changed).prefetch(2)
 
 
 def teach(student, teacher, rows, epochs, loss, folder):
     distiller = kd.Distiller(teacher=teacher, student=student)
     steps = int(rows.cardinality())
+    total = epochs * steps
     rate = keras.optimizers.schedules.CosineDecay(
-        0.0, steps, warmup_target=0.05, warmup_steps=steps // 20
+        0.0, total, warmup_target=0.05, warmup_steps=total // 20
     )
     distiller.compile(
         keras.optimizers.SGD(rate, momentum=0.9, nesterov=True),
@@ -93,9 +93,8 @@ def teach(student, teacher, rows, epochs, loss, folder):
     )
     backup = kd.callbacks.Backup(folder)
     done = backup.restore(distiller)
-    steps //= epochs
     distiller.fit(
-        rows.skip(done * steps),
+        rows.repeat().skip(done * steps),
         epochs=epochs,
         initial_epoch=done,
         steps_per_epoch=steps,
@@ -104,9 +103,8 @@ def teach(student, teacher, rows, epochs, loss, folder):
     )
 
 
-def measured(model, splits, share, values, spread, seed, training, folder):
+def measured(model, splits, share, values, spread, seed, arguments, folder):
     """What one arm comes to."""
-    epochs, mixed = training
     keras.utils.set_random_seed(seed)
     if spread == "evenly":
         smaller = evenly(model, share, values)
@@ -120,8 +118,10 @@ def measured(model, splits, share, values, spread, seed, training, folder):
         "multiplications": multiplications(smaller),
     }
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    rows = moved(splits.train, seed, mixed, epochs)
-    teach(smaller, model, rows, epochs, None if mixed else loss, folder)
+    if arguments.mixed:
+        loss = None
+    rows = moved(splits.train, seed, arguments.mixed)
+    teach(smaller, model, rows, arguments.epochs, loss, folder)
     return found | {"taught": accuracy(smaller, splits.test)}
 
 
@@ -156,7 +156,7 @@ def run(arguments):
             values,
             spread,
             seed,
-            (arguments.epochs, arguments.mixed),
+            arguments,
             backup,
         )
         path.write_text(json.dumps(found, indent=1))

@@ -255,7 +255,7 @@ def _label_points(axes, points):
     for name, point in highest.items():
         place = point["latency"], point["accuracy"]
         across = to_axes.transform(place)[0]
-        # A name in the middle of the first point reaches into the ticks.
+        # Centred above the first point, a name would reach into the ticks.
         side = {0: "left", 3: "right"}.get(int(4 * across), "center")
         axes.annotate(
             name,
