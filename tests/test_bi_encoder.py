@@ -176,6 +176,79 @@ def test_a_student_of_the_task_has_the_copied_layers(task, teacher):
     assert task.score({"test": logits}, "test") == 1.0
 
 
+@pytest.fixture(scope="module")
+def another(task, tmp_path_factory):
+    """Another encoder of the teacher's sizes, in a folder and in a file."""
+    backbone = randomized(task.embedded_backbone(layers=3, width=8))
+    folder = tmp_path_factory.mktemp("encoders")
+    backbone.save_to_preset(str(folder / "preset"))
+    states = backbone(backbone.input)["sequence_output"]
+    keras.Model(backbone.input, states).save(folder / "around.keras")
+    backbone.save(folder / "backbone.keras")
+    return folder, backbone
+
+
+@pytest.mark.parametrize("file", ["preset", "backbone.keras", "around.keras"])
+@pytest.mark.parametrize("pair_encoder", ["bi", "cross"])
+@pytest.mark.parametrize(("layer_map", "last"), [("even", 3), ("first", 2)])
+def test_layers_of_another_encoder(
+    task, teacher, another, file, pair_encoder, layer_map, last
+):
+    folder, backbone = another
+    student = Shrink(
+        layers=2,
+        layer_map=layer_map,
+        pair_encoder=pair_encoder,
+        copy_from=folder / file,
+    )
+    model = student.build(task, teacher)
+    own = getattr(model, "backbone", model)
+    if pair_encoder == "cross":
+        for mine, theirs in zip(
+            model.get_layer("logits").weights,
+            teacher.get_layer("logits").weights,
+        ):
+            np.testing.assert_array_equal(mine, theirs)
+    for name, source in (
+        ("token_embedding", "token_embedding"),
+        ("embeddings_layer_norm", "embeddings_layer_norm"),
+        ("transformer_layer_1", f"transformer_layer_{last - 1}"),
+    ):
+        pairs = zip(
+            own.get_layer(name).weights, backbone.get_layer(source).weights
+        )
+        for mine, theirs in pairs:
+            np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"layers": 1, "width": 8}, "at least the student's layers.*'num_lay"),
+        ({"layers": 4, "width": 16}, "'hidden_dim': 8.*'hidden_dim': 16"),
+    ],
+)
+def test_an_encoder_of_other_sizes(task, teacher, tmp_path, sizes, words):
+    task.embedded_backbone(**sizes).save(tmp_path / "other.keras")
+    student = Shrink(layers=2, copy_from=tmp_path / "other.keras")
+    with pytest.raises(ValueError, match=f"`copy_from`.*{words}"):
+        student.build(task, teacher)
+
+
+def test_a_file_without_an_encoder(task, teacher, tmp_path):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.save(tmp_path / "plain.keras")
+    student = Shrink(layers=2, copy_from=tmp_path / "plain.keras")
+    with pytest.raises(ValueError, match="`copy_from` must be a KerasHub enc"):
+        student.build(task, teacher)
+
+
+@pytest.mark.parametrize("name", ["none.keras", "none", "."])
+def test_no_encoder_to_copy_from(tmp_path, name):
+    with pytest.raises(ValueError, match="`copy_from` must be a .keras file"):
+        Shrink(copy_from=tmp_path / name)
+
+
 def scored_task(task, texts):
     part = data.TextDataset(texts, np.array([500.0, 100.0] * 6))
     return kd.tasks.TextRegression.from_texts(

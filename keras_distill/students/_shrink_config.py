@@ -1,9 +1,13 @@
 """The sizes of a shrunk encoder, and the checks on them."""
 
+import pathlib
+
 import keras
 import keras_hub
 import numpy as np
+from keras_hub.models import Backbone
 
+from keras_distill._backend import load_model
 from keras_distill._checks import check_choice
 from keras_distill._checks import check_integer
 from keras_distill._layers import adapted_layer
@@ -20,6 +24,16 @@ FAMILIES = (
     keras_hub.models.ElectraBackbone,
     keras_hub.models.RoformerV2Backbone,
 )
+# What two encoders have alike that can copy each other's layers.
+SAME = (
+    "class",
+    "vocabulary_size",
+    "hidden_dim",
+    "intermediate_dim",
+    "num_heads",
+    "num_groups",
+    "max_sequence_length",
+)
 # The small BERT of the literature: width, then heads and inner width.
 STANDARD_SIZES = {312: (12, 1200)}
 
@@ -29,8 +43,12 @@ def family_names():
     return ", ".join(family.__name__ for family in FAMILIES)
 
 
-def checked_encoder(teacher):
+def checked_encoder(teacher, name="teacher"):
     """The encoder to shrink, which `teacher` is or is built around.
+
+    Args:
+        teacher: `keras.Model`, or what is none.
+        name: String, the argument, for messages.
 
     Raises:
         ValueError: If there is none that can be shrunk, or `teacher` cannot
@@ -47,11 +65,11 @@ def checked_encoder(teacher):
     )
     if not rebuildable or not isinstance(backbone, FAMILIES):
         raise ValueError(
-            f"`teacher` must be a KerasHub encoder ({family_names()}), a "
+            f"`{name}` must be a KerasHub encoder ({family_names()}), a "
             "KerasHub task with one of them, or a functional model with one of "
             "them among its layers. For another model, pass its backbone and "
             "build the head around the result. "
-            f"Received: teacher={teacher} ({type(teacher).__name__})"
+            f"Received: {name}={teacher} ({type(teacher).__name__})"
         )
     check_plain_weights(backbone)
     return backbone
@@ -66,6 +84,60 @@ def check_plain_weights(backbone):
             "quantized or given LoRA weights. Received: a teacher with "
             f"such weights in layer {layer.path}"
         )
+
+
+def check_is_model(name, path):
+    """Raises `ValueError` unless a model can be read there.
+
+    Args:
+        name: String, the argument.
+        path: String: a `.keras` file, or the name or folder of a preset.
+    """
+    place = pathlib.Path(path)
+    if place.suffix == ".keras":
+        found = place.is_file()
+    elif place.is_dir():
+        found = (place / "config.json").is_file()
+    else:
+        found = "://" in path or path in Backbone.presets
+    if not found:
+        raise ValueError(
+            f"`{name}` must be a .keras file that exists, a folder of a "
+            "KerasHub preset or a Hugging Face model, or the name of a preset "
+            f"of keras.io/keras_hub/presets. Received: {name}={path!r}"
+        )
+
+
+def encoder_like(small, path):
+    """The encoder in a file, which has what a smaller one copies.
+
+    Args:
+        small: Backbone.
+        path: String, as `check_is_model` has it.
+
+    Raises:
+        ValueError: It is of another class, vocabulary or width, or has fewer
+            layers.
+    """
+    if path.endswith(".keras"):
+        source = checked_encoder(load_model(path), "copy_from")
+    else:
+        source = Backbone.from_preset(path)
+    wanted, found = ({"class": type(one).__name__} for one in (small, source))
+    wanted |= small.get_config()
+    found |= source.get_config()
+    other = [key for key in SAME if wanted.get(key) != found.get(key)]
+    if other or source.num_layers < small.num_layers:
+        raise ValueError(
+            "`copy_from` must have an encoder of the teacher's class and "
+            "sizes, with at least the student's layers. Expected: "
+            f"{_sizes(wanted, other)}. Received: {_sizes(found, other)}"
+        )
+    return source
+
+
+def _sizes(config, other):
+    return {key: config.get(key) for key in [*other, "num_layers"]}
 
 
 def shrunk_config(

@@ -15,8 +15,10 @@ from keras_distill.layer_maps import LAYER_MAPS
 from keras_distill.students._inputs import encoder_of
 from keras_distill.students._inputs import has_pooler
 from keras_distill.students._shrink_config import FAMILIES
+from keras_distill.students._shrink_config import check_is_model
 from keras_distill.students._shrink_config import checked_encoder
 from keras_distill.students._shrink_config import complete_layer_map
+from keras_distill.students._shrink_config import encoder_like
 from keras_distill.students._shrink_config import family_names
 from keras_distill.students._shrink_config import shrunk_config
 from keras_distill.students.base import WIDEST
@@ -41,6 +43,10 @@ class Shrink(Student):
             other text, as in the teacher. `"bi"`: each text is read by itself,
             by what `bi_encoder` makes of the copied layers. `"auto"`: as the
             task has it, `"bi"` for scores, where the teacher's layers can.
+        copy_from: Path of a `.keras` file, or a preset, with another encoder of
+            the teacher's sizes, but for its layers: these are copied instead.
+            Fine-tuned on pairs in a row, an encoder has lost some of what it
+            knew of single texts.
 
     Example:
 
@@ -52,6 +58,7 @@ class Shrink(Student):
     width: int | None = None
     layer_map: str = AUTO
     pair_encoder: str = AUTO
+    copy_from: str | None = None
     # Copied layers know the task's texts already, and unlearn them in large
     # steps: a teacher's rate, and few epochs.
     epochs: int = 4
@@ -68,6 +75,9 @@ class Shrink(Student):
                 check_integer(name, getattr(self, name), 1, WIDEST)
         check_choice("layer_map", self.layer_map, (AUTO, *LAYER_MAPS))
         check_choice("pair_encoder", self.pair_encoder, PAIR_ENCODERS)
+        if self.copy_from is not None:
+            object.__setattr__(self, "copy_from", str(self.copy_from))
+            check_is_model("copy_from", self.copy_from)
 
     def check_backbone(self, kind):
         if kind is not None and not issubclass(kind, FAMILIES):
@@ -111,9 +121,17 @@ class Shrink(Student):
         if layers is None:
             layers = max(1, len(taps.encoder_layers(teacher)) // 2)
         layer_map = usual if self.layer_map == AUTO else self.layer_map
-        return shrink(
+        model = shrink(
             teacher, layers, hidden_dim=self.width, layer_map=layer_map
         )
+        if self.copy_from is not None:
+            small = checked_encoder(model)
+            source = encoder_like(small, self.copy_from)
+            config = small.get_config()
+            copy_backbone(
+                source, small, complete_layer_map(layer_map, source, config)
+            )
+        return model
 
     def hidden_states(self, model):
         # A bi-encoder has no state that has seen both texts.

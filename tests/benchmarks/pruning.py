@@ -9,8 +9,9 @@ The cut is by Taylor, by weights, and by chance, to the budget by
 `pruning.search`, and evenly, with the same share of each group. Taylor's reads
 shifted and mirrored images: a model that knows its train images by heart has
 no loss on them to tell from. Then the whole model teaches what is left for
-`--epochs` on such images, which both see; with `--mixed` on mixtures of two of
-them, of which it alone knows what they show, so that no label is used.
+`--epochs` on such images, which both see. With `--mixed` every second one is a
+mixture of two, of which the whole model alone can say what it shows, so that no
+label is used.
 Accuracy on test right after the cut and after the last epoch: nothing is
 chosen. `--seeds` is how many; several numbers are the seeds themselves. A
 second call goes on after the last epoch of the first one, with the images that
@@ -71,8 +72,9 @@ def moved(split, seed, mixed=False):
         key = tf.stack([number, number])
         images = tf.cast(change({"images": images}, key)["images"], "float32")
         if mixed:
-            share = tf.random.stateless_uniform((BATCH, 1, 1, 1), key + 2)
-            images = share * images + (1 - share) * images[::-1]
+            share = tf.random.stateless_uniform((BATCH // 2, 1, 1, 1), key + 2)
+            share = tf.concat([tf.ones_like(share), share], 0)
+            images = share * images + (1 - share) * tf.roll(images, 1, 0)
         return images, labels
 
     rows = tf.data.Dataset.from_tensor_slices((split.images, split.labels))
@@ -80,22 +82,27 @@ def moved(split, seed, mixed=False):
     return tf.data.Dataset.zip(rows, seeds).map(changed).prefetch(2)
 
 
-def teach(student, teacher, rows, epochs, loss, folder):
+def teach(student, teacher, rows, loss, arguments, folder):
     distiller = kd.Distiller(teacher=teacher, student=student)
     steps = int(rows.cardinality())
-    total = epochs * steps
+    total = arguments.epochs * steps
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, total, warmup_target=0.05, warmup_steps=total // 20
     )
     distiller.compile(
-        keras.optimizers.SGD(rate, momentum=0.9, nesterov=True),
+        keras.optimizers.SGD(
+            rate,
+            momentum=0.9,
+            nesterov=True,
+            weight_decay=arguments.weight_decay,
+        ),
         loss,
     )
     backup = kd.callbacks.Backup(folder)
     done = backup.restore(distiller)
     distiller.fit(
         rows.repeat().skip(done * steps),
-        epochs=epochs,
+        epochs=arguments.epochs,
         initial_epoch=done,
         steps_per_epoch=steps,
         callbacks=[backup],
@@ -121,7 +128,7 @@ def measured(model, splits, share, values, spread, seed, arguments, folder):
     if arguments.mixed:
         loss = None
     rows = moved(splits.train, seed, arguments.mixed)
-    teach(smaller, model, rows, arguments.epochs, loss, folder)
+    teach(smaller, model, rows, loss, arguments, folder)
     return found | {"taught": accuracy(smaller, splits.test)}
 
 
@@ -143,6 +150,8 @@ def run(arguments):
     for seed, share, method, spread in arms:
         name = f"{share}, {method}, {spread}, {arguments.epochs} epochs"
         name += ", mixed" * arguments.mixed
+        if arguments.weight_decay:
+            name += f", weight decay {arguments.weight_decay}"
         if str(seed) in found.setdefault(name, {}):
             continue
         values = pruning.importance(
@@ -186,4 +195,5 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seeds", type=int, nargs="+", default=[3])
     parser.add_argument("--mixed", action="store_true")
+    parser.add_argument("--weight-decay", type=float)
     run(parser.parse_args())

@@ -224,6 +224,9 @@ class Learning:
         pair_encoder: How shrink reads the texts of a pair. cross: in one row,
             as the teacher does. bi: each by itself, and compares them. auto:
             bi for scores, where the teacher's layers can, else cross.
+        copy_from: A .keras file or a preset whose encoder's layers shrink
+            copies instead of the teacher's, such as the encoder that the
+            teacher was made of, or a student of vectors.
         student_file: The .keras file of the student saved, such as a pruned
             teacher: it goes on from its weights. Its inputs are the teacher's.
         epochs: Passes over the train part; all ways of training take as many
@@ -250,6 +253,7 @@ class Learning:
     layers: int | Auto = AUTO
     layer_map: Literal["auto", "first", "even"] = AUTO
     pair_encoder: Literal["auto", "cross", "bi"] = AUTO
+    copy_from: pathlib.Path | None = None
     student_file: pathlib.Path | None = None
     epochs: int | Auto = AUTO
     learning_rate: float | Auto = AUTO
