@@ -201,6 +201,7 @@ def test_layers_of_another_encoder(
         pair_encoder=pair_encoder,
         copy_from=folder / file,
     )
+    assert student.starts_from(teacher) == str(folder / file)
     model = student.build(task, teacher)
     own = getattr(model, "backbone", model)
     if pair_encoder == "cross":

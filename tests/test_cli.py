@@ -247,8 +247,8 @@ def test_the_teacher_is_not_trained_for_an_impossible_student(
     code, _, err = call("--student", "shrink", "--layers", "9")
     assert code == 2
     assert (
-        "Received: num_layers=9. See `--layer-map` and `--layers` and "
-        "`--pair-encoder` and `--width`." in err
+        "Received: num_layers=9. See `--copy-from` and `--layer-map` and "
+        "`--layers` and `--pair-encoder` and `--width`." in err
     )
 
 

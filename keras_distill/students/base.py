@@ -23,6 +23,7 @@ KINDS = {
 }
 # Beyond these is a slip of the keyboard, which would end in a traceback late.
 MOST, WIDEST = 10**6, 2**16
+THE_TEACHERS = "the teacher's"
 # What is rounded to the integers of a file.
 ROUNDED = {
     "int4": {"weights": "int4"},
@@ -168,12 +169,16 @@ class Student:
         return " and ".join(f"`--{name.replace('_', '-')}`" for name in own)
 
     def starts_from(self, teacher):
-        """Whether some of its first weights are a teacher's, or made of them.
+        """Whose weights some of its first ones are, or are made of.
 
         Args:
             teacher: `keras.Model`, or None.
+
+        Returns:
+            String, for reports, or None where all of them are new.
         """
-        return self.copies_layers and teacher is not None
+        copied = self.copies_layers and teacher is not None
+        return THE_TEACHERS if copied else None
 
     @property
     def has_hidden_states(self):

@@ -9,6 +9,7 @@ from keras_distill._checks import check_integer
 from keras_distill.students._inputs import centred
 from keras_distill.students._inputs import encoder_of
 from keras_distill.students._inputs import main_axes
+from keras_distill.students.base import THE_TEACHERS
 from keras_distill.students.base import WIDEST
 from keras_distill.students.base import Student
 
@@ -56,8 +57,9 @@ class TokenStudent(Student):
             check_integer("embedding_rank", self.embedding_rank, 1, WIDEST)
 
     def starts_from(self, teacher):
-        """Whether its table of tokens does."""
-        return self.embeddings != "random" and encoder_of(teacher) is not None
+        """Whose its table of tokens is."""
+        copied = self.embeddings != "random" and encoder_of(teacher) is not None
+        return THE_TEACHERS if copied else None
 
     def in_training(self, model):
         """With the linear map of a table taken in by what reads it."""

@@ -109,6 +109,10 @@ class Shrink(Student):
         wanted = task.sides == 2 and task.pair_encoder == "bi"
         return wanted and reads_apart(checked_encoder(teacher))
 
+    def starts_from(self, teacher):
+        """Whose layers it has."""
+        return self.copy_from or super().starts_from(teacher)
+
     def of_tokens(self, task, teacher):
         return self.of_text(task, teacher)
 

@@ -10,6 +10,7 @@ from keras_distill.students._inputs import divide_by_count
 from keras_distill.students._inputs import embedded_sum
 from keras_distill.students._inputs import main_axes
 from keras_distill.students._inputs import token_inputs
+from keras_distill.students.base import THE_TEACHERS
 from keras_distill.students.base import WIDEST
 from keras_distill.students.base import Student
 
@@ -47,8 +48,8 @@ class Static(Student):
         check_integer("width", self.width, 1, WIDEST)
 
     def starts_from(self, teacher):
-        """Whether it does: from its vectors of tokens."""
-        return teacher is not None
+        """Whose vectors of tokens it has."""
+        return None if teacher is None else THE_TEACHERS
 
     def of_vectors(self, task, teacher):
         width = min(self.width, task.num_outputs)

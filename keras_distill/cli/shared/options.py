@@ -253,7 +253,7 @@ class Learning:
     layers: int | Auto = AUTO
     layer_map: Literal["auto", "first", "even"] = AUTO
     pair_encoder: Literal["auto", "cross", "bi"] = AUTO
-    copy_from: pathlib.Path | None = None
+    copy_from: str | None = None
     student_file: pathlib.Path | None = None
     epochs: int | Auto = AUTO
     learning_rate: float | Auto = AUTO

@@ -154,11 +154,11 @@ def measured(found, task, about):
         if (how := student["quantization"])
     ]
     told += [
-        f"{name}: starts from weights of the teacher's in every arm, with "
-        "labels alone, too. What it knows from there is no difference between "
-        "the arms."
+        f"{name}: starts from weights of {student['starts_from']} in every "
+        "arm, with labels alone, too. What it knows from there is no "
+        "difference between the arms."
         for name, student in found["students"].items()
-        if student["starts_from_teacher"]
+        if student["starts_from"]
     ]
     if about.labels is not None:
         told.insert(
@@ -261,7 +261,7 @@ def _student(student, teacher):
     names = ("epochs", "batch_size", "learning_rate", "quantization")
     return {
         **{name: getattr(student, name) for name in names},
-        "starts_from_teacher": student.starts_from(teacher),
+        "starts_from": student.starts_from(teacher),
     }
 
 
