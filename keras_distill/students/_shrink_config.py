@@ -32,6 +32,7 @@ SAME = (
     "intermediate_dim",
     "num_heads",
     "num_groups",
+    "num_segments",
     "max_sequence_length",
 )
 # The small BERT of the literature: width, then heads and inner width.
@@ -116,13 +117,11 @@ def encoder_like(small, path):
         path: String, as `check_is_model` has it.
 
     Raises:
-        ValueError: It is of another class, vocabulary or width, or has fewer
-            layers.
+        ValueError: There is none, or it is of another class, vocabulary or
+            width, or has fewer layers.
     """
-    if path.endswith(".keras"):
-        source = checked_encoder(load_model(path), "copy_from")
-    else:
-        source = Backbone.from_preset(path)
+    read = load_model if path.endswith(".keras") else Backbone.from_preset
+    source = checked_encoder(read(path), "copy_from")
     wanted, found = ({"class": type(one).__name__} for one in (small, source))
     wanted |= small.get_config()
     found |= source.get_config()
