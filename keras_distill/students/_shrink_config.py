@@ -72,16 +72,16 @@ def checked_encoder(teacher, name="teacher"):
             "build the head around the result. "
             f"Received: {name}={teacher} ({type(teacher).__name__})"
         )
-    check_plain_weights(backbone)
+    check_plain_weights(backbone, name)
     return backbone
 
 
-def check_plain_weights(backbone):
+def check_plain_weights(backbone, name="teacher"):
     """Raises `ValueError` if weights are quantized or have LoRA beside them."""
     layer = adapted_layer(backbone)
     if layer is not None:
         raise ValueError(
-            "`teacher` must hold plain weights: shrink it before it is "
+            f"`{name}` must hold plain weights: shrink it before it is "
             "quantized or given LoRA weights. Received: a teacher with "
             f"such weights in layer {layer.path}"
         )

@@ -131,10 +131,8 @@ class Shrink(Student):
         if self.copy_from is not None:
             small = checked_encoder(model)
             source = encoder_like(small, self.copy_from)
-            config = small.get_config()
-            copy_backbone(
-                source, small, complete_layer_map(layer_map, source, config)
-            )
+            pairs = complete_layer_map(layer_map, source, small.get_config())
+            copy_backbone(source, small, pairs)
         return model
 
     def hidden_states(self, model):
